@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// run executes one command line and gives its exit code; main and the tests
+// call it alike.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	code := exitCode(err)
+	if err != nil && err.Error() != "" {
+		fmt.Fprintf(stderr, "peerdirect: %v\n", err)
+		if code == exitUsage {
+			fmt.Fprintln(stderr, "Run 'peerdirect --help', or --help after a command, for its flags.")
+		}
+	}
+	return code
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "peerdirect",
+		Short: "Move accelerator memory between machines on the kernel's RDMA verbs",
+		Long: `peerdirect moves accelerator memory between machines without a detour through
+host memory, straight on the kernel's RDMA verbs, and shows where a path takes
+a detour, what registration costs and where completions wait.
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 no device, 4 no permission,
+5 unsupported, 6 verification failed.`,
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          noCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetVersionTemplate("peerdirect {{.Version}}\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	for _, add := range commands {
+		root.AddCommand(add())
+	}
+	markUsage(root)
+	return root
+}
+
+// commands lists the constructors, one file of this folder each.
+var commands = []func() *cobra.Command{}
+
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())}
+	}
+	return nil
+}
+
+// markUsage makes cobra's complaints about positional arguments usage errors,
+// so that they exit with 2.
+func markUsage(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			if err == nil || errors.As(err, new(usageError)) {
+				return err
+			}
+			return usageError{err}
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		markUsage(sub)
+	}
+}
