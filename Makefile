@@ -1,0 +1,55 @@
+# make build, demo and test install by themselves what Debian packages they
+# lack (as root, or through sudo), and say so.
+
+GO        ?= go
+BIN       := bin/peerdirect
+RELEASE   ?=
+LDFLAGS   := $(if $(RELEASE),-X main.release=$(RELEASE))
+FUZZTIME  ?= 10s
+COUNT     ?= 5
+LAB_RUNS  ?= 7.3/rxe 7.3/siw 6.12/rxe 6.12/siw 6.1/rxe 6.1/siw
+
+.PHONY: build demo test test-unit test-lab test-cli fuzz bench bench-lab generate lint clean
+
+build:
+	@scripts/deps build
+	@mkdir -p bin
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/peerdirect
+
+demo: build
+	@scripts/deps lab
+	$(BIN) demo
+
+test: lint test-unit test-lab
+
+test-unit: build
+	$(GO) test -race ./...
+
+test-lab: build
+	@scripts/deps lab
+	$(BIN) lab build --kernel all
+	PEERDIRECT_LAB=1 $(GO) test -count=1 -timeout 20m ./internal/lab/...
+	scripts/test-lab $(LAB_RUNS)
+
+# Every fuzz target for FUZZTIME; what it finds stays in testdata/fuzz.
+fuzz: build
+	scripts/fuzz $(FUZZTIME)
+
+bench: build
+	scripts/bench $(COUNT)
+
+bench-lab: build
+	@scripts/deps lab
+	scripts/bench-lab $(COUNT)
+
+generate:
+	$(GO) generate ./...
+
+lint: build
+	@test -z "$$(gofmt -l .)" || { echo "gofmt these files:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags lab ./...
+	$(GO) tool staticcheck -tags lab ./...
+
+clean:
+	rm -rf bin build

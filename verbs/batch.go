@@ -1,0 +1,478 @@
+package verbs
+
+/*
+#include "shim.h"
+
+#cgo noescape vb_post_send
+#cgo nocallback vb_post_send
+#cgo noescape vb_post_recv
+#cgo nocallback vb_post_recv
+#cgo noescape vb_post_srq
+#cgo nocallback vb_post_srq
+
+static int vb_post_send(struct ibv_qp *qp, void *wr, void *bad)
+{
+	return vb_rc(qp->context->ops.post_send(qp, wr, bad));
+}
+
+static int vb_post_recv(struct ibv_qp *qp, void *wr, void *bad)
+{
+	return vb_rc(qp->context->ops.post_recv(qp, wr, bad));
+}
+
+static int vb_post_srq(struct ibv_srq *srq, void *wr, void *bad)
+{
+	return vb_rc(srq->context->ops.post_srq_recv(srq, wr, bad));
+}
+*/
+import "C"
+
+import (
+	"fmt"
+	"syscall"
+	"unsafe"
+)
+
+// Opcode is what a send request does (enum ibv_wr_opcode).
+type Opcode uint32
+
+const (
+	Write       Opcode = 0
+	WriteImm    Opcode = 1
+	Send        Opcode = 2
+	SendImm     Opcode = 3
+	Read        Opcode = 4
+	CompareSwap Opcode = 5
+	FetchAdd    Opcode = 6
+	LocalInv    Opcode = 7
+	BindMW      Opcode = 8
+	SendInv     Opcode = 9
+	TSO         Opcode = 10
+	Flush       Opcode = 14
+	AtomicWrite Opcode = 15
+)
+
+// SendFlags qualify a send request (enum ibv_send_flags).
+type SendFlags uint32
+
+const (
+	Fence     SendFlags = 1 << 0 // wait for earlier reads and atomics
+	Signaled  SendFlags = 1 << 1
+	Solicited SendFlags = 1 << 2 // raise the peer's solicited event
+	Inline    SendFlags = 1 << 3 // copy the data now; its buffer is free after Post
+	IPCsum    SendFlags = 1 << 4
+)
+
+// Batch collects send requests and posts them in one crossing into C. It is
+// made once and used again and again; adding and posting allocate nothing. A
+// batch belongs to one goroutine.
+//
+// A request that cannot be right (a slice outside its region, no room) makes
+// Post fail with everything unposted.
+type Batch struct {
+	qp    *QP
+	block *batchMemory
+	wrs   []sendWR
+	sges  []sge
+	n     int // requests in the batch
+	used  int // scatter entries in the batch
+	err   error
+}
+
+// WR is one request of a batch, to be qualified before the next is added.
+type WR struct{ wr sendWR }
+
+// Batch makes a batch of up to the send queue's size. Close it with the queue
+// pair; its memory is the library's, outside the Go heap.
+func (q *QP) Batch() *Batch {
+	sges := q.maxSend * max(q.opts.MaxSendSGE, 1)
+	// One request and one entry more than the queue holds: a refused request
+	// is built there.
+	block := newBatchMemory((q.maxSend+1)*int(unsafe.Sizeof(sendWR{})) + sges*int(unsafe.Sizeof(sge{})))
+	b := &Batch{qp: q, block: block}
+	b.wrs = unsafe.Slice((*sendWR)(block.at(0)), q.maxSend+1)
+	b.sges = unsafe.Slice((*sge)(block.at((q.maxSend+1)*int(unsafe.Sizeof(sendWR{})))), sges)
+	for i := range q.maxSend {
+		b.wrs[i].next = &b.wrs[i+1]
+	}
+	return b
+}
+
+// Len is the number of requests in the batch.
+func (b *Batch) Len() int { return b.n }
+
+// add starts a request of the given number of scatter entries.
+func (b *Batch) add(op Opcode, id uint64, entries int) (*sendWR, []sge) {
+	if b.n >= len(b.wrs)-1 || b.used+entries > len(b.sges) {
+		if b.err == nil {
+			b.err = ErrQueueFull
+		}
+		return &b.wrs[len(b.wrs)-1], nil
+	}
+	w := &b.wrs[b.n]
+	b.n++
+	list := b.sges[b.used : b.used+entries]
+	b.used += entries
+	w.id = id
+	w.sges = unsafe.SliceData(list)
+	w.numSGE = int32(entries)
+	w.opcode = uint32(op)
+	w.flags = uint32(Signaled)
+	return w, list
+}
+
+func (b *Batch) fill(list []sge, at int, s Slice) uint64 {
+	if s.bad && b.err == nil {
+		b.err = ErrRange
+	}
+	if list != nil {
+		list[at] = sge{addr: s.Addr, length: s.Length, lkey: s.LKey}
+	}
+	return uint64(s.Length)
+}
+
+// one starts a request of one slice, or of none where the slice is empty.
+func (b *Batch) one(op Opcode, local Slice, id uint64) *sendWR {
+	if local.Length == 0 && !local.bad {
+		w, _ := b.add(op, id, 0)
+		return w
+	}
+	w, list := b.add(op, id, 1)
+	b.fill(list, 0, local)
+	return w
+}
+
+func (b *Batch) rdma(op Opcode, local Slice, remote RemoteSlice, id uint64) *WR {
+	w := b.one(op, local, id)
+	if uint64(local.Length) > remote.Left && b.err == nil {
+		b.err = ErrRange
+	}
+	w.u0, w.u1 = remote.Addr, uint64(remote.RKey)
+	return wr(w)
+}
+
+func wr(w *sendWR) *WR { return (*WR)(unsafe.Pointer(w)) }
+
+// Write adds an RDMA WRITE of the local slice to the remote place.
+func (b *Batch) Write(local Slice, remote RemoteSlice, id uint64) *WR {
+	return b.rdma(Write, local, remote, id)
+}
+
+// WriteImm adds an RDMA WRITE that also consumes a receive of the peer and
+// hands it the immediate.
+func (b *Batch) WriteImm(local Slice, remote RemoteSlice, imm uint32, id uint64) *WR {
+	w := b.rdma(WriteImm, local, remote, id)
+	w.wr.imm = bigEndian(imm)
+	return w
+}
+
+// WriteV adds an RDMA WRITE that gathers several local slices.
+func (b *Batch) WriteV(locals []Slice, remote RemoteSlice, id uint64) *WR {
+	return b.gather(Write, locals, remote, id)
+}
+
+// ReadV adds an RDMA READ that scatters into several local slices.
+func (b *Batch) ReadV(locals []Slice, remote RemoteSlice, id uint64) *WR {
+	return b.gather(Read, locals, remote, id)
+}
+
+func (b *Batch) gather(op Opcode, locals []Slice, remote RemoteSlice, id uint64) *WR {
+	w, list := b.add(op, id, len(locals))
+	var total uint64
+	for i, s := range locals {
+		total += b.fill(list, i, s)
+	}
+	if total > remote.Left && b.err == nil {
+		b.err = ErrRange
+	}
+	w.u0, w.u1 = remote.Addr, uint64(remote.RKey)
+	return wr(w)
+}
+
+// Read adds an RDMA READ of the remote place into the local slice.
+func (b *Batch) Read(local Slice, remote RemoteSlice, id uint64) *WR {
+	return b.rdma(Read, local, remote, id)
+}
+
+// Send adds a SEND of the local slice into a receive of the peer.
+func (b *Batch) Send(local Slice, id uint64) *WR { return wr(b.one(Send, local, id)) }
+
+// SendImm adds a SEND with an immediate.
+func (b *Batch) SendImm(local Slice, imm uint32, id uint64) *WR {
+	w := b.one(SendImm, local, id)
+	w.imm = bigEndian(imm)
+	return wr(w)
+}
+
+// SendInv adds a SEND that invalidates an rkey of the peer.
+func (b *Batch) SendInv(local Slice, rkey uint32, id uint64) *WR {
+	w := b.one(SendInv, local, id)
+	w.imm = rkey
+	return wr(w)
+}
+
+// CompareSwap adds an atomic on 8 bytes of the peer, whose old value arrives
+// in the local slice, in host order.
+func (b *Batch) CompareSwap(local Slice, remote RemoteSlice, compare, swap, id uint64) *WR {
+	return b.atomic(CompareSwap, local, remote, compare, swap, id)
+}
+
+// FetchAdd adds an atomic addition to 8 bytes of the peer, whose old value
+// arrives in the local slice, in host order.
+func (b *Batch) FetchAdd(local Slice, remote RemoteSlice, add, id uint64) *WR {
+	return b.atomic(FetchAdd, local, remote, add, 0, id)
+}
+
+func (b *Batch) atomic(op Opcode, local Slice, remote RemoteSlice, compareAdd, swap, id uint64) *WR {
+	w := b.one(op, local, id)
+	if remote.Left < 8 && b.err == nil {
+		b.err = ErrRange
+	}
+	w.u0, w.u1, w.u2, w.u3 = remote.Addr, compareAdd, swap, uint64(remote.RKey)
+	return wr(w)
+}
+
+// LocalInv adds the invalidation of an rkey of this side.
+func (b *Batch) LocalInv(rkey uint32, id uint64) *WR {
+	w, _ := b.add(LocalInv, id, 0)
+	w.imm = rkey
+	return wr(w)
+}
+
+// To names the peer of a datagram.
+func (w *WR) To(ah *AH, qpn, qkey uint32) *WR {
+	w.wr.u0 = uint64(uintptr(unsafe.Pointer(ah.ah)))
+	w.wr.u1 = uint64(qpn) | uint64(qkey)<<32
+	return w
+}
+
+// ToSRQ names the peer's shared receive queue, for XRC.
+func (w *WR) ToSRQ(srqn uint32) *WR {
+	w.wr.srqn = srqn
+	return w
+}
+
+// Flags adds flags to the request, which is Signaled from the start.
+func (w *WR) Flags(f SendFlags) *WR {
+	w.wr.flags |= uint32(f)
+	return w
+}
+
+// Unsignaled asks for no completion unless the request fails.
+func (w *WR) Unsignaled() *WR {
+	w.wr.flags &^= uint32(Signaled)
+	return w
+}
+
+// Post hands the whole batch to the device in one crossing and empties it. A
+// *PostError tells how many were taken when the device refused one.
+func (b *Batch) Post() error {
+	n, err := b.n, b.err
+	b.n, b.used, b.err = 0, 0, nil
+	if err != nil {
+		return b.refused(n, err)
+	}
+	if n == 0 {
+		return nil
+	}
+	if b.qp.qp == nil {
+		return &Error{Verb: "ibv_post_send", Object: b.qp.describe(), Err: ErrClosed}
+	}
+	last := &b.wrs[n-1]
+	next := last.next
+	last.next = nil
+	var rc C.int
+	if b.qp.ex != nil {
+		rc = b.qp.postExtended(unsafe.Pointer(&b.wrs[0]), b.block.bad())
+	} else {
+		rc = C.vb_post_send(b.qp.qp, unsafe.Pointer(&b.wrs[0]), b.block.bad())
+	}
+	last.next = next
+	if rc == 0 {
+		return nil
+	}
+	return b.postFailed(syscall.Errno(rc), n)
+}
+
+// Reset empties the batch without posting it.
+func (b *Batch) Reset() { b.n, b.used, b.err = 0, 0, nil }
+
+func (b *Batch) refused(n int, err error) error {
+	detail := "the batch was not posted"
+	if err == ErrQueueFull {
+		detail = fmt.Sprintf("more than the %d requests or %d buffers that the queue was made for; nothing was posted", len(b.wrs)-1, len(b.sges))
+	}
+	return &PostError{Err: &Error{Verb: "ibv_post_send", Object: b.qp.describe(), Err: err, Detail: detail}}
+}
+
+func (b *Batch) postFailed(errno syscall.Errno, n int) error {
+	posted := 0
+	if bad := *(*unsafe.Pointer)(b.block.bad()); bad != nil {
+		posted = int((uintptr(bad) - uintptr(unsafe.Pointer(&b.wrs[0]))) / unsafe.Sizeof(sendWR{}))
+	}
+	return &PostError{Posted: min(posted, n), Err: failed("ibv_post_send", b.qp.describe(), errno, b.qp.explainPost(errno))}
+}
+
+func (q *QP) explainPost(errno syscall.Errno) string {
+	switch errno {
+	case syscall.ENOMEM:
+		return "the send queue is full; poll completions first, or make it deeper"
+	case syscall.EINVAL:
+		state, err := q.State()
+		if err == nil && state != StateRTS {
+			return fmt.Sprintf("the queue pair is in %v, not RTS", state)
+		}
+		return "more buffers or inline bytes than the queue pair was made for, or an operation it lacks"
+	}
+	return ""
+}
+
+// PostError is a batch of which only the first Posted requests were taken.
+type PostError struct {
+	Posted int
+	Err    error
+}
+
+func (e *PostError) Error() string { return fmt.Sprintf("%v (%d posted before it)", e.Err, e.Posted) }
+
+func (e *PostError) Unwrap() error { return e.Err }
+
+// Close frees the batch's memory.
+func (b *Batch) Close() {
+	b.block.free()
+	b.wrs, b.sges, b.n, b.used = nil, nil, 0, 0
+}
+
+// RecvBatch collects receives and posts them in one crossing, to a queue pair
+// or to a shared receive queue.
+type RecvBatch struct {
+	qp    *QP
+	srq   *SRQ
+	block *batchMemory
+	wrs   []recvWR
+	sges  []sge
+	n     int
+	used  int
+	err   error
+}
+
+// RecvBatch makes a batch of receives of up to the receive queue's size.
+func (q *QP) RecvBatch() *RecvBatch {
+	return newRecvBatch(&RecvBatch{qp: q}, q.maxRecv, max(q.opts.MaxRecvSGE, 1))
+}
+
+func newRecvBatch(b *RecvBatch, depth, width int) *RecvBatch {
+	b.block = newBatchMemory(depth * (int(unsafe.Sizeof(recvWR{})) + width*int(unsafe.Sizeof(sge{}))))
+	b.wrs = unsafe.Slice((*recvWR)(b.block.at(0)), depth)
+	b.sges = unsafe.Slice((*sge)(b.block.at(depth*int(unsafe.Sizeof(recvWR{})))), depth*width)
+	for i := range depth - 1 {
+		b.wrs[i].next = &b.wrs[i+1]
+	}
+	return b
+}
+
+// Recv adds a receive into one slice; a zero slice receives no data, as a
+// WRITE with immediate needs.
+func (b *RecvBatch) Recv(into Slice, id uint64) {
+	entries := 1
+	if into.Length == 0 {
+		entries = 0
+	}
+	if b.n == len(b.wrs) || b.used+entries > len(b.sges) {
+		b.err = ErrQueueFull
+		return
+	}
+	if into.bad {
+		b.err = ErrRange
+	}
+	w := &b.wrs[b.n]
+	w.id, w.numSGE = id, int32(entries)
+	if entries == 1 {
+		b.sges[b.used] = sge{addr: into.Addr, length: into.Length, lkey: into.LKey}
+		w.sges = &b.sges[b.used]
+	}
+	b.n++
+	b.used += entries
+}
+
+// Len is the number of receives in the batch.
+func (b *RecvBatch) Len() int { return b.n }
+
+// Post hands the whole batch to the device in one crossing and empties it.
+func (b *RecvBatch) Post() error {
+	n, err := b.n, b.err
+	b.n, b.used, b.err = 0, 0, nil
+	if err != nil {
+		return &PostError{Err: &Error{Verb: "ibv_post_recv", Object: b.describe(), Err: err, Detail: "the batch was not posted"}}
+	}
+	if n == 0 {
+		return nil
+	}
+	last := &b.wrs[n-1]
+	next := last.next
+	last.next = nil
+	var rc C.int
+	switch {
+	case b.qp != nil && b.qp.qp != nil:
+		rc = C.vb_post_recv(b.qp.qp, unsafe.Pointer(&b.wrs[0]), b.block.bad())
+	case b.srq != nil && b.srq.srq != nil:
+		rc = C.vb_post_srq(b.srq.srq, unsafe.Pointer(&b.wrs[0]), b.block.bad())
+	default:
+		last.next = next
+		return &Error{Verb: "ibv_post_recv", Object: b.describe(), Err: ErrClosed}
+	}
+	last.next = next
+	if rc == 0 {
+		return nil
+	}
+	posted := 0
+	if bad := *(*unsafe.Pointer)(b.block.bad()); bad != nil {
+		posted = int((uintptr(bad) - uintptr(unsafe.Pointer(&b.wrs[0]))) / unsafe.Sizeof(recvWR{}))
+	}
+	detail := ""
+	if syscall.Errno(rc) == syscall.ENOMEM {
+		detail = "the receive queue is full"
+	}
+	return &PostError{Posted: min(posted, n), Err: failed("ibv_post_recv", b.describe(), syscall.Errno(rc), detail)}
+}
+
+func (b *RecvBatch) describe() string {
+	if b.srq != nil {
+		return b.srq.describe()
+	}
+	return b.qp.describe()
+}
+
+// Close frees the batch's memory.
+func (b *RecvBatch) Close() {
+	b.block.free()
+	b.wrs, b.sges, b.n, b.used = nil, nil, 0, 0
+}
+
+// batchMemory is zeroed C memory that begins with the word where the library
+// leaves the request it refused.
+type batchMemory struct {
+	p unsafe.Pointer
+}
+
+const batchHead = 64 // keeps the requests on cache lines of their own
+
+func newBatchMemory(bytes int) *batchMemory {
+	var p unsafe.Pointer
+	if C.posix_memalign(&p, 64, C.size_t(batchHead+bytes)) != 0 {
+		// As the runtime does for its own memory: there is no way on.
+		panic("verbs: out of memory")
+	}
+	C.memset(p, 0, C.size_t(batchHead+bytes))
+	return &batchMemory{p: p}
+}
+
+func (m *batchMemory) bad() unsafe.Pointer          { return m.p }
+func (m *batchMemory) at(offset int) unsafe.Pointer { return unsafe.Add(m.p, batchHead+offset) }
+
+func (m *batchMemory) free() {
+	if m.p != nil {
+		C.free(m.p)
+		m.p = nil
+	}
+}

@@ -1,0 +1,340 @@
+package verbs
+
+/*
+#include "shim.h"
+
+#cgo noescape vb_poll
+#cgo nocallback vb_poll
+#cgo nocallback vb_notify
+
+static struct ibv_cq *vb_create_cq(struct ibv_context *c, int cqe, uintptr_t cookie, struct ibv_comp_channel *ch, int vector)
+{
+	errno = 0;
+	return vb.ibv_create_cq(c, cqe, (void *)cookie, ch, vector);
+}
+
+static int vb_resize_cq(struct ibv_cq *cq, int cqe) { errno = 0; return vb_rc(vb.ibv_resize_cq(cq, cqe)); }
+static int vb_destroy_cq(struct ibv_cq *cq) { return vb_rc(vb.ibv_destroy_cq(cq)); }
+static void vb_ack_cq(struct ibv_cq *cq, unsigned n) { vb.ibv_ack_cq_events(cq, n); }
+
+static int vb_poll(struct ibv_cq *cq, int n, void *wc)
+{
+	return cq->context->ops.poll_cq(cq, n, wc);
+}
+
+static int vb_notify(struct ibv_cq *cq, int solicited)
+{
+	errno = 0;
+	return vb_rc(cq->context->ops.req_notify_cq(cq, solicited));
+}
+
+static int vb_modify_cq(struct ibv_cq *cq, uint16_t count, uint16_t period)
+{
+	struct ibv_modify_cq_attr a = {
+		.attr_mask = IBV_CQ_ATTR_MODERATE,
+		.moderate = {.cq_count = count, .cq_period = period},
+	};
+	struct verbs_context *v = VB_OP(cq->context, modify_cq);
+
+	return v ? vb_rc(v->modify_cq(cq, &a)) : EOPNOTSUPP;
+}
+*/
+import "C"
+
+import (
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+)
+
+// Status is how a work request ended (enum ibv_wc_status).
+type Status uint32
+
+const (
+	StatusSuccess Status = iota
+	StatusLocalLength
+	StatusLocalQPOperation
+	StatusLocalEECOperation
+	StatusLocalProtection
+	StatusFlushed
+	StatusMWBind
+	StatusBadResponse
+	StatusLocalAccess
+	StatusRemoteInvalidRequest
+	StatusRemoteAccess
+	StatusRemoteOperation
+	StatusRetryExceeded
+	StatusRNRRetryExceeded
+	StatusLocalRDDViolation
+	StatusRemoteInvalidRDRequest
+	StatusRemoteAbort
+	StatusInvalidEECN
+	StatusInvalidEECState
+	StatusFatal
+	StatusResponseTimeout
+	StatusGeneral
+	StatusTagMatching
+	StatusTagMatchingRendezvous
+)
+
+// statusText gives the verbs' own name and what it usually means; the names
+// are how these are searched for.
+var statusText = [...]string{
+	"success",
+	"LOC_LEN_ERR: message longer than the buffers, or than the port allows",
+	"LOC_QP_OP_ERR: the queue pair cannot do that operation",
+	"LOC_EEC_OP_ERR",
+	"LOC_PROT_ERR: a local key or range does not belong to a region of this domain",
+	"WR_FLUSH_ERR: not done, the queue pair was in error already; the first error tells why",
+	"MW_BIND_ERR: the window could not be bound",
+	"BAD_RESP_ERR: an answer that makes no sense",
+	"LOC_ACCESS_ERR: the local region does not allow that access",
+	"REM_INV_REQ_ERR: the peer refused the request: no room for its length, or not allowed on its queue pair",
+	"REM_ACCESS_ERR: the peer's key, range or permission is wrong",
+	"REM_OP_ERR: the peer could not complete the request",
+	"RETRY_EXC_ERR: the peer does not answer: it is gone, or its queue pair is not ready",
+	"RNR_RETRY_EXC_ERR: the peer posted no receive in time",
+	"LOC_RDD_VIOL_ERR",
+	"REM_INV_RD_REQ_ERR",
+	"REM_ABORT_ERR: the peer aborted the operation",
+	"INV_EECN_ERR",
+	"INV_EEC_STATE_ERR",
+	"FATAL_ERR: the device failed",
+	"RESP_TIMEOUT_ERR: the peer does not answer",
+	"GENERAL_ERR",
+	"TM_ERR",
+	"TM_RNDV_INCOMPLETE",
+}
+
+func (s Status) String() string {
+	if int(s) < len(statusText) {
+		return statusText[s]
+	}
+	return fmt.Sprintf("status %d", uint32(s))
+}
+
+// CompletionOpcode is what ended (enum ibv_wc_opcode).
+type CompletionOpcode uint32
+
+const (
+	CompletedSend          CompletionOpcode = 0
+	CompletedWrite         CompletionOpcode = 1
+	CompletedRead          CompletionOpcode = 2
+	CompletedCompareSwap   CompletionOpcode = 3
+	CompletedFetchAdd      CompletionOpcode = 4
+	CompletedBindMW        CompletionOpcode = 5
+	CompletedLocalInv      CompletionOpcode = 6
+	CompletedTSO           CompletionOpcode = 7
+	CompletedFlush         CompletionOpcode = 8
+	CompletedAtomicWrite   CompletionOpcode = 9
+	CompletedRecv          CompletionOpcode = 128
+	CompletedRecvWriteImm  CompletionOpcode = 129
+	CompletedDriverSpecial CompletionOpcode = 135
+)
+
+// CompletionFlags qualify a completion (enum ibv_wc_flags).
+type CompletionFlags uint32
+
+const (
+	WithGRH     CompletionFlags = 1 << 0 // UD: 40 bytes of header precede the data
+	WithImm     CompletionFlags = 1 << 1
+	IPChecksum  CompletionFlags = 1 << 2
+	Invalidated CompletionFlags = 1 << 3 // the peer invalidated an rkey of ours
+)
+
+// Completion is one ended work request (struct ibv_wc). After an error only
+// ID, Status, QPN and VendorErr hold.
+type Completion struct {
+	ID           uint64
+	Status       Status
+	Opcode       CompletionOpcode
+	VendorErr    uint32
+	Bytes        uint32 // received, or read; not set for sends and writes
+	imm          uint32
+	QPN          uint32
+	SrcQP        uint32 // UD
+	Flags        CompletionFlags
+	PKeyIndex    uint16
+	SLID         uint16
+	SL           uint8
+	DLIDPathBits uint8
+	_            [2]byte
+}
+
+// Imm is the immediate that came with the message, in host order.
+func (c *Completion) Imm() (uint32, bool) {
+	return bigEndian(c.imm), c.Flags&WithImm != 0
+}
+
+// InvalidatedRKey is the rkey that the peer's message invalidated.
+func (c *Completion) InvalidatedRKey() (uint32, bool) {
+	return c.imm, c.Flags&Invalidated != 0
+}
+
+// bigEndian converts between host and network order, on hosts that are
+// little-endian as amd64 and arm64 are.
+func bigEndian(v uint32) uint32 { return bits.ReverseBytes32(v) }
+
+// Err is nil for success, else a *CompletionError.
+func (c *Completion) Err() error {
+	if c.Status == StatusSuccess {
+		return nil
+	}
+	return &CompletionError{ID: c.ID, Status: c.Status, QPN: c.QPN, VendorErr: c.VendorErr}
+}
+
+// CompletionError is a work request that ended in error.
+type CompletionError struct {
+	ID        uint64
+	Status    Status
+	QPN       uint32
+	VendorErr uint32
+}
+
+func (e *CompletionError) Error() string {
+	s := fmt.Sprintf("work request %d on qp %d: %v", e.ID, e.QPN, e.Status)
+	if e.VendorErr != 0 {
+		s += fmt.Sprintf(" (vendor error %#x)", e.VendorErr)
+	}
+	return s
+}
+
+// CQOptions size and place a completion queue.
+type CQOptions struct {
+	Depth   int      // entries; default 256; the device may round up
+	Channel *Channel // for event-driven use; nil for polling only
+	Vector  int      // completion vector (interrupt), below Device.Vectors
+}
+
+// CQ is a completion queue. One goroutine polls it at a time.
+type CQ struct {
+	object
+	dev     *Device
+	cq      *C.struct_ibv_cq
+	channel *Channel
+	depth   int
+	events  atomic.Uint32 // taken from the channel and not yet acknowledged
+}
+
+// CreateCQ makes a completion queue.
+func (d *Device) CreateCQ(o CQOptions) (*CQ, error) {
+	if o.Depth == 0 {
+		o.Depth = 256
+	}
+	cq := &CQ{dev: d, channel: o.Channel}
+	parents := []*object{&d.object}
+	var ch *C.struct_ibv_comp_channel
+	if o.Channel != nil {
+		parents = append(parents, &o.Channel.object)
+	}
+	if err := cq.attach("ibv_create_cq", "cq", parents...); err != nil {
+		return nil, err
+	}
+	if o.Channel != nil {
+		ch = o.Channel.ch
+	}
+	cookie := cookies.add(cq)
+	p, errno := C.vb_create_cq(d.ctx, C.int(o.Depth), C.uintptr_t(cookie), ch, C.int(o.Vector))
+	if p == nil {
+		cookies.remove(cookie)
+		cq.detach()
+		return nil, failed("ibv_create_cq", fmt.Sprintf("%s, depth %d, vector %d", d.info.Name, o.Depth, o.Vector), errno,
+			fmt.Sprintf("depth and vector must fit the device: it has %d vectors, see max_cqe of peerdirect devices -v", d.Vectors()))
+	}
+	cq.cq, cq.depth = p, int(p.cqe)
+	cq.rename("%d", uint32(p.handle))
+	return cq, nil
+}
+
+// Poll takes up to len(out) completions and gives how many there were. It
+// does not allocate and does not wait.
+func (q *CQ) Poll(out []Completion) (int, error) {
+	if len(out) == 0 {
+		return 0, nil
+	}
+	if q.cq == nil {
+		return 0, &Error{Verb: "ibv_poll_cq", Object: q.describe(), Err: ErrClosed}
+	}
+	n := int(C.vb_poll(q.cq, C.int(len(out)), unsafe.Pointer(unsafe.SliceData(out))))
+	if n < 0 {
+		return 0, q.pollFailed(n)
+	}
+	return n, nil
+}
+
+func (q *CQ) pollFailed(n int) error {
+	err := syscall.Errno(-n)
+	if n == -1 {
+		err = syscall.EIO
+	}
+	return failed("ibv_poll_cq", q.describe(), err, "the queue overflowed or the device is gone; its queue pairs are lost")
+}
+
+// RequestNotify arms the queue: the next completion (the next solicited one,
+// if so asked) raises one event on its channel. Poll after arming and before
+// waiting: what came in between raises none.
+func (q *CQ) RequestNotify(solicitedOnly bool) error {
+	if q.cq == nil {
+		return &Error{Verb: "ibv_req_notify_cq", Object: q.describe(), Err: ErrClosed}
+	}
+	var solicited C.int
+	if solicitedOnly {
+		solicited = 1
+	}
+	return code("ibv_req_notify_cq", q.describe(), int(C.vb_notify(q.cq, solicited)), "")
+}
+
+// Depth is the number of entries the device gave.
+func (q *CQ) Depth() int { return q.depth }
+
+// Resize changes the number of entries, keeping what is in the queue.
+func (q *CQ) Resize(depth int) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.cq == nil {
+		return &Error{Verb: "ibv_resize_cq", Object: q.describe(), Err: ErrClosed}
+	}
+	if err := code("ibv_resize_cq", q.describe(), int(C.vb_resize_cq(q.cq, C.int(depth))), ""); err != nil {
+		return err
+	}
+	q.depth = int(q.cq.cqe)
+	return nil
+}
+
+// Moderate asks for an event only after count completions, or microseconds
+// after the first.
+func (q *CQ) Moderate(count, microseconds uint16) error {
+	if q.cq == nil {
+		return &Error{Verb: "ibv_modify_cq", Object: q.describe(), Err: ErrClosed}
+	}
+	return code("ibv_modify_cq", q.describe(), int(C.vb_modify_cq(q.cq, C.uint16_t(count), C.uint16_t(microseconds))), "")
+}
+
+// Channel is the queue's completion channel, or nil.
+func (q *CQ) Channel() *Channel { return q.channel }
+
+// Handle is the struct ibv_cq, nil once the queue is closed.
+func (q *CQ) Handle() unsafe.Pointer { return unsafe.Pointer(q.cq) }
+
+func (q *CQ) ack(events uint32) { C.vb_ack_cq(q.cq, C.uint(events)) }
+
+func (q *CQ) describe() string { return q.dev.info.Name + " " + q.name() }
+
+// Close destroys the queue. Events taken from its channel are acknowledged
+// first: the library waits for that.
+func (q *CQ) Close() error {
+	return q.close("ibv_destroy_cq", func() error {
+		cookie := uintptr(q.cq.cq_context)
+		if n := q.events.Swap(0); n > 0 {
+			q.ack(n)
+		}
+		if err := code("ibv_destroy_cq", q.describe(), int(C.vb_destroy_cq(q.cq)), ""); err != nil {
+			return err
+		}
+		cookies.remove(cookie)
+		q.cq = nil
+		return nil
+	})
+}

@@ -1,0 +1,407 @@
+package verbs
+
+/*
+#include "shim.h"
+
+static struct ibv_mr *vb_reg(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova, unsigned access)
+{
+	errno = 0;
+	return vb.ibv_reg_mr_iova2(pd, addr, len, iova, access);
+}
+
+static struct ibv_mr *vb_reg_dmabuf(struct ibv_pd *pd, uint64_t off, size_t len, uint64_t iova, int fd, int access)
+{
+	if (!vb.ibv_reg_dmabuf_mr) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	errno = 0;
+	return vb.ibv_reg_dmabuf_mr(pd, off, len, iova, fd, access);
+}
+
+static struct ibv_mr *vb_null_mr(struct ibv_pd *pd)
+{
+	struct verbs_context *v = VB_OP(pd->context, alloc_null_mr);
+
+	return v ? v->alloc_null_mr(pd) : NULL;
+}
+
+static int vb_dereg(struct ibv_mr *mr) { return vb_rc(vb.ibv_dereg_mr(mr)); }
+
+static int vb_rereg(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t len, int access)
+{
+	errno = 0;
+	return vb.ibv_rereg_mr(mr, flags, pd, addr, len, access);
+}
+
+static int vb_advise(struct ibv_pd *pd, int advice, uint32_t flags, uint64_t addr, uint32_t len, uint32_t lkey)
+{
+	struct ibv_sge sge = {.addr = addr, .length = len, .lkey = lkey};
+	struct verbs_context *v = VB_OP(pd->context, advise_mr);
+
+	return v ? vb_rc(v->advise_mr(pd, advice, flags, &sge, 1)) : EOPNOTSUPP;
+}
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Access is what a region or queue pair allows (enum ibv_access_flags).
+type Access uint32
+
+const (
+	LocalWrite      Access = 1 << 0
+	RemoteWrite     Access = 1 << 1
+	RemoteRead      Access = 1 << 2
+	RemoteAtomic    Access = 1 << 3
+	MWBind          Access = 1 << 4
+	ZeroBased       Access = 1 << 5
+	OnDemand        Access = 1 << 6
+	HugeTLB         Access = 1 << 7
+	FlushGlobal     Access = 1 << 8
+	FlushPersistent Access = 1 << 9
+	RelaxedOrdering Access = 1 << 20 // optional: dropped where unknown
+)
+
+func (a Access) String() string {
+	return bitNames(uint64(a), []bitName{
+		{uint64(LocalWrite), "LOCAL_WRITE"}, {uint64(RemoteWrite), "REMOTE_WRITE"},
+		{uint64(RemoteRead), "REMOTE_READ"}, {uint64(RemoteAtomic), "REMOTE_ATOMIC"},
+		{uint64(MWBind), "MW_BIND"}, {uint64(ZeroBased), "ZERO_BASED"}, {uint64(OnDemand), "ON_DEMAND"},
+		{uint64(HugeTLB), "HUGETLB"}, {uint64(FlushGlobal), "FLUSH_GLOBAL"},
+		{uint64(FlushPersistent), "FLUSH_PERSISTENT"}, {uint64(RelaxedOrdering), "RELAXED_ORDERING"},
+	})
+}
+
+type bitName struct {
+	bit  uint64
+	name string
+}
+
+// bitNames prints a set of flags, unknown bits as a number.
+func bitNames(v uint64, table []bitName) string {
+	var out []string
+	for _, b := range table {
+		if v&b.bit != 0 {
+			out = append(out, b.name)
+			v &^= b.bit
+		}
+	}
+	if v != 0 {
+		out = append(out, fmt.Sprintf("%#x", v))
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return strings.Join(out, "|")
+}
+
+// MR is a memory region: memory that the device may reach, with its keys.
+type MR struct {
+	object
+	pd     *PD
+	mr     *C.struct_ibv_mr
+	iova   uint64
+	length uint64
+	lkey   uint32
+	rkey   uint32
+	access Access
+	mem    []byte // keeps the memory of Register reachable
+}
+
+// Register registers memory under its own address. The memory must be mapped
+// or C memory (see Buffer): the device reaches it while the region is open,
+// and this region keeps the slice reachable, but nothing can keep a stack or a
+// file's mapping in place.
+func (pd *PD) Register(mem []byte, access Access) (*MR, error) {
+	if len(mem) == 0 {
+		return nil, pd.regError("ibv_reg_mr", 0, access, syscall.EINVAL)
+	}
+	p := unsafe.Pointer(unsafe.SliceData(mem))
+	mr, err := pd.RegisterAddress(p, uint64(len(mem)), uint64(uintptr(p)), access)
+	if err != nil {
+		return nil, err
+	}
+	mr.mem = mem
+	return mr, nil
+}
+
+// RegisterAddress registers length bytes at addr, which need not be memory
+// that Go knows. The peer addresses the region from iova on.
+func (pd *PD) RegisterAddress(addr unsafe.Pointer, length, iova uint64, access Access) (*MR, error) {
+	return pd.register("ibv_reg_mr", length, iova, access, func() (*C.struct_ibv_mr, error) {
+		p, err := C.vb_reg(pd.pd, addr, C.size_t(length), C.uint64_t(iova), C.uint(access))
+		return p, err
+	})
+}
+
+// RegisterOnDemand registers the whole address space for on-demand paging: no
+// page is pinned, the device faults them in.
+func (pd *PD) RegisterOnDemand(access Access) (*MR, error) {
+	return pd.register("ibv_reg_mr", math.MaxUint64, 0, access|OnDemand, func() (*C.struct_ibv_mr, error) {
+		p, err := C.vb_reg(pd.pd, nil, C.size_t(math.MaxUint64), 0, C.uint(access|OnDemand))
+		return p, err
+	})
+}
+
+// RegisterDMABuf registers length bytes at offset of the dma-buf fd. The
+// descriptor may be closed afterwards: the region holds the buffer.
+func (pd *PD) RegisterDMABuf(fd int, offset, length, iova uint64, access Access) (*MR, error) {
+	return pd.register("ibv_reg_dmabuf_mr", length, iova, access, func() (*C.struct_ibv_mr, error) {
+		p, err := C.vb_reg_dmabuf(pd.pd, C.uint64_t(offset), C.size_t(length), C.uint64_t(iova), C.int(fd), C.int(access))
+		return p, err
+	})
+}
+
+// NullMR makes the region whose reads give zeros and whose writes vanish, for
+// scatter lists that skip bytes.
+func (pd *PD) NullMR() (*MR, error) {
+	return pd.register("ibv_alloc_null_mr", math.MaxUint64, 0, 0, func() (*C.struct_ibv_mr, error) {
+		p, err := C.vb_null_mr(pd.pd)
+		return p, err
+	})
+}
+
+// ImportsDMABuf probes whether the device's driver imports dma-bufs: asked
+// with an impossible descriptor, a driver that does complains of it.
+func (pd *PD) ImportsDMABuf() (bool, error) {
+	mr, err := pd.RegisterDMABuf(-1, 0, 4096, 0, LocalWrite)
+	switch {
+	case err == nil:
+		return true, mr.Close()
+	case errors.Is(err, syscall.EBADF):
+		return true, nil
+	case errors.Is(err, ErrUnsupported), errors.Is(err, syscall.EPROTONOSUPPORT), errors.Is(err, enotsupp):
+		return false, nil
+	}
+	return false, err
+}
+
+func (pd *PD) register(verb string, length, iova uint64, access Access, reg func() (*C.struct_ibv_mr, error)) (*MR, error) {
+	mr := &MR{pd: pd, iova: iova, length: length, access: access}
+	if err := mr.attach(verb, "mr", &pd.object); err != nil {
+		return nil, err
+	}
+	p, errno := reg()
+	if p == nil {
+		mr.detach()
+		return nil, pd.regError(verb, length, access, errno)
+	}
+	mr.mr = p
+	mr.keys()
+	return mr, nil
+}
+
+func (m *MR) keys() {
+	m.lkey, m.rkey = uint32(m.mr.lkey), uint32(m.mr.rkey)
+	m.rename("lkey %#x", m.lkey)
+}
+
+// regError explains why a registration failed, as far as it can be told from
+// here without asking the kernel again.
+func (pd *PD) regError(verb string, length uint64, access Access, err error) error {
+	object := fmt.Sprintf("%s, %d bytes, access %v", pd.describe(), length, access)
+	detail := ""
+	switch {
+	case length == 0:
+		detail = "a region must have at least one byte"
+	case access&(RemoteWrite|RemoteAtomic) != 0 && access&LocalWrite == 0:
+		detail = "REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE too"
+	case errors.Is(err, syscall.ENOMEM):
+		var lim unix.Rlimit
+		if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &lim) == nil && lim.Cur != unix.RLIM_INFINITY && lim.Cur < length {
+			detail = fmt.Sprintf("the memlock limit is %d bytes; raise it with: ulimit -l unlimited", lim.Cur)
+		} else {
+			detail = "the memlock limit, the device's own limit, or an exporter that could not map"
+		}
+	case errors.Is(err, syscall.EFAULT):
+		detail = "part of the range is not mapped, or not with the access asked for"
+	case errors.Is(err, ErrUnsupported) && verb == "ibv_reg_dmabuf_mr":
+		detail = "the driver does not import dma-bufs"
+	case errors.Is(err, ErrUnsupported) && access&OnDemand != 0:
+		detail = "the device has no on-demand paging"
+	}
+	return failed(verb, object, err, detail)
+}
+
+// PD is the protection domain of the region.
+func (m *MR) PD() *PD { return m.pd }
+
+// LKey names the region in this side's work requests.
+func (m *MR) LKey() uint32 { return m.lkey }
+
+// RKey names the region in the peer's work requests.
+func (m *MR) RKey() uint32 { return m.rkey }
+
+// Length is the region's size in bytes.
+func (m *MR) Length() uint64 { return m.length }
+
+// IOVA is the address of the region's first byte in work requests.
+func (m *MR) IOVA() uint64 { return m.iova }
+
+// Access is what the region was registered for.
+func (m *MR) Access() Access { return m.access }
+
+// Handle is the struct ibv_mr, nil once the region is closed.
+func (m *MR) Handle() unsafe.Pointer { return unsafe.Pointer(m.mr) }
+
+// Slice is a piece of a local region, as a work request names it.
+type Slice struct {
+	Addr   uint64
+	Length uint32
+	LKey   uint32
+	bad    bool // At was asked for bytes outside the region
+}
+
+// At is the slice of length bytes from offset on. A slice outside the region
+// makes the request that uses it fail with ErrRange.
+func (m *MR) At(offset uint64, length uint32) Slice {
+	return Slice{
+		Addr:   m.iova + offset,
+		Length: length,
+		LKey:   m.lkey,
+		bad:    m.mr == nil || offset > m.length || uint64(length) > m.length-offset,
+	}
+}
+
+// RemoteRegion is a peer's region as the peer described it.
+type RemoteRegion struct {
+	Addr   uint64 `json:"addr"`
+	Length uint64 `json:"length"`
+	RKey   uint32 `json:"rkey"`
+}
+
+// Remote describes the region to a peer.
+func (m *MR) Remote() RemoteRegion {
+	return RemoteRegion{Addr: m.iova, Length: m.length, RKey: m.rkey}
+}
+
+// RemoteSlice is a place in a peer's region. Left is the number of bytes from
+// there to the region's end, so that a request over it fails here and not
+// there.
+type RemoteSlice struct {
+	Addr uint64
+	RKey uint32
+	Left uint64
+}
+
+// At is the place offset bytes into the region.
+func (r RemoteRegion) At(offset uint64) RemoteSlice {
+	if offset > r.Length {
+		return RemoteSlice{}
+	}
+	return RemoteSlice{Addr: r.Addr + offset, RKey: r.RKey, Left: r.Length - offset}
+}
+
+// Reregister changes the region's access, keeping its memory. After a failure
+// the region may be unusable: the error says so, and Close is all that is left.
+func (m *MR) Reregister(access Access) error {
+	return m.rereg(C.IBV_REREG_MR_CHANGE_ACCESS, m.pd, nil, access)
+}
+
+// Retranslate moves the region onto other memory, keeping its access.
+func (m *MR) Retranslate(mem []byte) error {
+	if len(mem) == 0 {
+		return m.pd.regError("ibv_rereg_mr", 0, m.access, syscall.EINVAL)
+	}
+	return m.rereg(C.IBV_REREG_MR_CHANGE_TRANSLATION, m.pd, mem, m.access)
+}
+
+// Rehome moves the region into another protection domain of the device.
+func (m *MR) Rehome(pd *PD) error {
+	return m.rereg(C.IBV_REREG_MR_CHANGE_PD, pd, nil, m.access)
+}
+
+func (m *MR) rereg(flags C.int, pd *PD, mem []byte, access Access) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mr == nil {
+		return &Error{Verb: "ibv_rereg_mr", Object: m.describe(), Err: ErrClosed}
+	}
+	moved := pd != m.pd
+	if moved {
+		pd.mu.Lock()
+		if pd.closed {
+			pd.mu.Unlock()
+			return &Error{Verb: "ibv_rereg_mr", Object: pd.describe(), Err: ErrClosed}
+		}
+		if pd.users == nil {
+			pd.users = make(map[*object]struct{})
+		}
+		pd.users[&m.object] = struct{}{}
+		pd.mu.Unlock()
+	}
+	rc, errno := C.vb_rereg(m.mr, flags, pd.pd, unsafe.Pointer(unsafe.SliceData(mem)), C.size_t(len(mem)), C.int(access))
+	if rc != 0 {
+		if moved {
+			pd.drop(&m.object)
+		}
+		detail := "the region is as it was"
+		switch rc {
+		case C.IBV_REREG_MR_ERR_INPUT:
+			detail += "; the arguments were wrong or the driver has no re-registration"
+		case C.IBV_REREG_MR_ERR_CMD, C.IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW:
+			detail = "the driver failed; the region is unusable, close it"
+		}
+		return failed("ibv_rereg_mr", m.describe(), errno, detail)
+	}
+	if moved {
+		m.pd.drop(&m.object)
+		m.pd, m.parents = pd, []*object{&pd.object}
+	}
+	if mem != nil {
+		m.mem, m.length = mem, uint64(len(mem))
+		m.iova = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
+	}
+	m.access = access
+	m.keys()
+	return nil
+}
+
+// Advice is what Advise tells the device (enum ibv_advise_mr_advice).
+type Advice int
+
+const (
+	AdvicePrefetch      Advice = 0
+	AdvicePrefetchWrite Advice = 1
+	AdvicePrefetchNoFlt Advice = 2
+)
+
+// Advise tells the device of coming use of an on-demand region; flush waits
+// until it was done.
+func (m *MR) Advise(advice Advice, offset uint64, length uint32, flush bool) error {
+	s := m.At(offset, length)
+	if s.bad {
+		return &Error{Verb: "ibv_advise_mr", Object: m.describe(), Err: ErrRange}
+	}
+	var flags C.uint32_t
+	if flush {
+		flags = C.IBV_ADVISE_MR_FLAG_FLUSH
+	}
+	rc := C.vb_advise(m.pd.pd, C.int(advice), flags, C.uint64_t(s.Addr), C.uint32_t(length), C.uint32_t(m.lkey))
+	return code("ibv_advise_mr", m.describe(), int(rc), "")
+}
+
+func (m *MR) describe() string { return m.pd.dev.info.Name + " " + m.name() }
+
+// Close deregisters the memory.
+func (m *MR) Close() error {
+	return m.close("ibv_dereg_mr", func() error {
+		if err := code("ibv_dereg_mr", m.describe(), int(C.vb_dereg(m.mr)), "a memory window may still be bound to it"); err != nil {
+			return err
+		}
+		runtime.KeepAlive(m.mem)
+		m.mr, m.mem = nil, nil
+		return nil
+	})
+}

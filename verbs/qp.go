@@ -1,0 +1,316 @@
+package verbs
+
+/*
+#include "shim.h"
+
+static struct ibv_qp *vb_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
+{
+	errno = 0;
+	return vb.ibv_create_qp(pd, a);
+}
+
+static struct ibv_qp *vb_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a)
+{
+	struct verbs_context *v = VB_OP(c, create_qp_ex);
+
+	if (!v)
+		return NULL;
+	errno = 0;
+	return v->create_qp_ex(c, a);
+}
+
+static struct ibv_qp_ex *vb_qp_ex(struct ibv_qp *qp) { return vb.ibv_qp_to_qp_ex(qp); }
+static int vb_destroy_qp(struct ibv_qp *qp) { return vb_rc(vb.ibv_destroy_qp(qp)); }
+
+static int vb_data_in_order(struct ibv_qp *qp, int op)
+{
+	return vb.ibv_query_qp_data_in_order ? vb.ibv_query_qp_data_in_order(qp, op, 0) : -1;
+}
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"unsafe"
+)
+
+// QPType is a queue pair's service (enum ibv_qp_type).
+type QPType uint32
+
+const (
+	TypeRC        QPType = 2
+	TypeUC        QPType = 3
+	TypeUD        QPType = 4
+	TypeRawPacket QPType = 8
+	TypeXRCSend   QPType = 9
+	TypeXRCRecv   QPType = 10
+	TypeDriver    QPType = 0xff
+)
+
+func (t QPType) String() string {
+	switch t {
+	case TypeRC:
+		return "RC"
+	case TypeUC:
+		return "UC"
+	case TypeUD:
+		return "UD"
+	case TypeRawPacket:
+		return "RAW_PACKET"
+	case TypeXRCSend:
+		return "XRC_SEND"
+	case TypeXRCRecv:
+		return "XRC_RECV"
+	case TypeDriver:
+		return "DRIVER"
+	}
+	return fmt.Sprintf("type %d", uint32(t))
+}
+
+// QPOptions describe a queue pair to be made. Zero fields take the default in
+// the comment.
+type QPOptions struct {
+	Type QPType // default TypeRC
+
+	CQ     *CQ  // completions of both queues, unless RecvCQ is set
+	RecvCQ *CQ  // completions of receives
+	SRQ    *SRQ // receives come from here instead of an own queue
+
+	MaxSend    int // requests in flight; default 128
+	MaxRecv    int // default 128, 0 with an SRQ
+	MaxSendSGE int // buffers a request; default 1
+	MaxRecvSGE int // default 1
+	MaxInline  int // bytes copied at posting time; default 0
+
+	SignalAll bool // every send completes, whatever its flags
+
+	// Extended asks for the ibv_wr_* interface, for the operations named.
+	// Batches then post through it; posting looks the same.
+	Extended SendOps
+
+	Port   int      // default 1
+	GID    GIDEntry // source GID; default Device.BestGID of the port
+	PKey   int      // index into the port's P_Key table
+	Access Access   // what the peer may do; default RemoteWrite|RemoteRead|RemoteAtomic where the type has them
+
+	XRCD *XRCD // XRC_RECV: the domain, in place of a protection domain's queues
+}
+
+// SendOps are operations for the ibv_wr_* interface
+// (enum ibv_qp_create_send_ops_flags).
+type SendOps uint64
+
+const (
+	OpWrite         SendOps = 1 << 0
+	OpWriteImm      SendOps = 1 << 1
+	OpSend          SendOps = 1 << 2
+	OpSendImm       SendOps = 1 << 3
+	OpRead          SendOps = 1 << 4
+	OpCompareSwap   SendOps = 1 << 5
+	OpFetchAdd      SendOps = 1 << 6
+	OpLocalInv      SendOps = 1 << 7
+	OpBindMW        SendOps = 1 << 8
+	OpSendInv       SendOps = 1 << 9
+	OpTSO           SendOps = 1 << 10
+	OpFlush         SendOps = 1 << 11
+	OpAtomicWrite   SendOps = 1 << 12
+	opsReliableData         = OpWrite | OpWriteImm | OpSend | OpSendImm | OpRead | OpCompareSwap | OpFetchAdd
+)
+
+// OpsRC are the operations that every reliable connection has.
+const OpsRC = opsReliableData
+
+// QP is a queue pair. One goroutine posts to its send queue at a time, and one
+// to its receive queue; neither locks.
+type QP struct {
+	object
+	dev       *Device
+	pd        *PD
+	qp        *C.struct_ibv_qp
+	ex        *C.struct_ibv_qp_ex // nil: posts go through ibv_post_send
+	opts      QPOptions
+	psn       uint32
+	qpn       uint32
+	maxSend   int
+	maxRecv   int
+	maxInline int
+}
+
+// CreateQP makes a queue pair of any type, in the RESET state. The typed
+// constructors (CreateRC, CreateUC, CreateUD, …) are built on it.
+func (pd *PD) CreateQP(o QPOptions) (*QP, error) {
+	q := &QP{dev: pd.dev, pd: pd, psn: randomPSN()}
+	if err := q.create(&pd.object, o); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+func (o *QPOptions) defaults() {
+	set := func(v *int, def int) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	if o.Type == 0 {
+		o.Type = TypeRC
+	}
+	if o.RecvCQ == nil {
+		o.RecvCQ = o.CQ
+	}
+	set(&o.Port, 1)
+	set(&o.MaxSend, 128)
+	set(&o.MaxSendSGE, 1)
+	if o.SRQ == nil {
+		set(&o.MaxRecv, 128)
+		set(&o.MaxRecvSGE, 1)
+	}
+	if o.Access == 0 {
+		switch o.Type {
+		case TypeRC, TypeXRCRecv, TypeXRCSend:
+			o.Access = RemoteWrite | RemoteRead | RemoteAtomic
+		case TypeUC:
+			o.Access = RemoteWrite
+		}
+	}
+}
+
+func (q *QP) create(domain *object, o QPOptions) error {
+	o.defaults()
+	verb := "ibv_create_qp"
+	parents := []*object{domain}
+	add := func(p *object) {
+		for _, have := range parents {
+			if have == p {
+				return
+			}
+		}
+		parents = append(parents, p)
+	}
+	var a C.struct_ibv_qp_init_attr_ex
+	if o.Type != TypeXRCRecv {
+		if o.CQ == nil {
+			return &Error{Verb: verb, Object: q.dev.info.Name, Err: syscall.EINVAL, Detail: "a queue pair needs a completion queue"}
+		}
+		add(&o.CQ.object)
+		a.send_cq = o.CQ.cq
+	}
+	if o.Type != TypeXRCRecv && o.Type != TypeXRCSend {
+		add(&o.RecvCQ.object)
+		a.recv_cq = o.RecvCQ.cq
+		if o.SRQ != nil {
+			add(&o.SRQ.object)
+			a.srq = o.SRQ.srq
+		}
+	}
+	if err := q.attach(verb, "qp "+o.Type.String(), parents...); err != nil {
+		return err
+	}
+	a.cap.max_send_wr = C.uint32_t(o.MaxSend)
+	a.cap.max_recv_wr = C.uint32_t(o.MaxRecv)
+	a.cap.max_send_sge = C.uint32_t(o.MaxSendSGE)
+	a.cap.max_recv_sge = C.uint32_t(o.MaxRecvSGE)
+	a.cap.max_inline_data = C.uint32_t(o.MaxInline)
+	a.qp_type = uint32(o.Type)
+	if o.SignalAll {
+		a.sq_sig_all = 1
+	}
+	p, errno := q.createC(&a, o)
+	if p == nil {
+		q.detach()
+		return q.createError(o, errno)
+	}
+	q.qp, q.opts, q.qpn = p, o, uint32(p.qp_num)
+	if o.Extended != 0 {
+		q.ex = C.vb_qp_ex(p)
+	}
+	q.maxSend = int(a.cap.max_send_wr)
+	q.maxRecv = int(a.cap.max_recv_wr)
+	q.maxInline = int(a.cap.max_inline_data)
+	q.rename("%v %d", o.Type, q.qpn)
+	return nil
+}
+
+func (q *QP) createC(a *C.struct_ibv_qp_init_attr_ex, o QPOptions) (*C.struct_ibv_qp, error) {
+	if o.Extended == 0 && o.Type != TypeXRCRecv && o.Type != TypeXRCSend {
+		// The classic call: its structure is the extended one's beginning.
+		p, errno := C.vb_create_qp(q.pd.pd, (*C.struct_ibv_qp_init_attr)(unsafe.Pointer(a)))
+		return p, errno
+	}
+	if q.pd != nil {
+		a.pd = q.pd.pd
+		a.comp_mask |= C.IBV_QP_INIT_ATTR_PD
+	}
+	if o.XRCD != nil {
+		a.xrcd = o.XRCD.xrcd
+		a.comp_mask |= C.IBV_QP_INIT_ATTR_XRCD
+	}
+	if o.Extended != 0 {
+		a.send_ops_flags = C.uint64_t(o.Extended)
+		a.comp_mask |= C.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+	}
+	p, errno := C.vb_create_qp_ex(q.dev.ctx, a)
+	return p, errno
+}
+
+func (q *QP) createError(o QPOptions, err error) error {
+	object := fmt.Sprintf("%s, %v, max_send %d, max_recv %d, sge %d/%d, inline %d", q.dev.info.Name,
+		o.Type, o.MaxSend, o.MaxRecv, o.MaxSendSGE, o.MaxRecvSGE, o.MaxInline)
+	detail := ""
+	switch {
+	case errors.Is(err, syscall.EINVAL):
+		detail = "a size is over the device's limit (peerdirect devices -v shows max_qp_wr and max_sge), or the device lacks the type"
+	case errors.Is(err, syscall.ENOMEM):
+		detail = "the device's limit on queue pairs, or the memlock limit, is reached"
+	case errors.Is(err, ErrPermission):
+		detail = "raw packets need CAP_NET_RAW"
+	}
+	return failed("ibv_create_qp", object, err, detail)
+}
+
+// QPN is the queue pair's number, 24 bits.
+func (q *QP) QPN() uint32 { return q.qpn }
+
+// Type is the queue pair's service.
+func (q *QP) Type() QPType { return q.opts.Type }
+
+// MaxSend is the number of requests that the send queue holds; the device may
+// have rounded up what was asked for.
+func (q *QP) MaxSend() int { return q.maxSend }
+
+// MaxRecv is the number of receives that the receive queue holds.
+func (q *QP) MaxRecv() int { return q.maxRecv }
+
+// MaxInline is the number of bytes that a request may carry inline.
+func (q *QP) MaxInline() int { return q.maxInline }
+
+// Device is the device of the queue pair.
+func (q *QP) Device() *Device { return q.dev }
+
+// Handle is the struct ibv_qp, nil once the queue pair is closed.
+func (q *QP) Handle() unsafe.Pointer { return unsafe.Pointer(q.qp) }
+
+// DataInOrder tells whether the bytes of an operation are seen in order by the
+// memory's owner, so that the last byte may be polled.
+func (q *QP) DataInOrder(op Opcode) (bool, error) {
+	rc := C.vb_data_in_order(q.qp, C.int(op))
+	if rc < 0 {
+		return false, unsupported("ibv_query_qp_data_in_order", q.describe())
+	}
+	return rc != 0, nil
+}
+
+func (q *QP) describe() string { return q.dev.info.Name + " " + q.name() }
+
+// Close destroys the queue pair. Requests that were in flight complete no more.
+func (q *QP) Close() error {
+	return q.close("ibv_destroy_qp", func() error {
+		if err := code("ibv_destroy_qp", q.describe(), int(C.vb_destroy_qp(q.qp)), "it is still attached to a multicast group"); err != nil {
+			return err
+		}
+		q.qp, q.ex = nil, nil
+		return nil
+	})
+}

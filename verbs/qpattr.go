@@ -1,0 +1,237 @@
+package verbs
+
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
+// QPState is a queue pair's state (enum ibv_qp_state).
+type QPState uint32
+
+const (
+	StateReset QPState = iota
+	StateInit
+	StateRTR // ready to receive
+	StateRTS // ready to send
+	StateSQD // send queue drained
+	StateSQE // send queue error
+	StateErr
+	StateUnknown
+)
+
+func (s QPState) String() string {
+	names := [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return fmt.Sprintf("state %d", uint32(s))
+}
+
+// AttrMask says which fields of a QPAttr are meant (enum ibv_qp_attr_mask).
+type AttrMask uint32
+
+const (
+	AttrState            AttrMask = 1 << 0
+	AttrCurState         AttrMask = 1 << 1
+	AttrSQDAsyncNotify   AttrMask = 1 << 2
+	AttrAccess           AttrMask = 1 << 3
+	AttrPKeyIndex        AttrMask = 1 << 4
+	AttrPort             AttrMask = 1 << 5
+	AttrQKey             AttrMask = 1 << 6
+	AttrAV               AttrMask = 1 << 7
+	AttrPathMTU          AttrMask = 1 << 8
+	AttrTimeout          AttrMask = 1 << 9
+	AttrRetryCount       AttrMask = 1 << 10
+	AttrRNRRetry         AttrMask = 1 << 11
+	AttrRQPSN            AttrMask = 1 << 12
+	AttrMaxRDAtomic      AttrMask = 1 << 13
+	AttrAltPath          AttrMask = 1 << 14
+	AttrMinRNRTimer      AttrMask = 1 << 15
+	AttrSQPSN            AttrMask = 1 << 16
+	AttrMaxDestRDAtomic  AttrMask = 1 << 17
+	AttrPathMigState     AttrMask = 1 << 18
+	AttrCap              AttrMask = 1 << 19
+	AttrDestQPN          AttrMask = 1 << 20
+	AttrRateLimit        AttrMask = 1 << 25
+	attrAll              AttrMask = 1<<21 - 1
+	connectedRTR                  = AttrState | AttrAV | AttrPathMTU | AttrDestQPN | AttrRQPSN
+	reliableReceiver              = AttrMaxDestRDAtomic | AttrMinRNRTimer
+	reliableRequester             = AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRDAtomic
+	connectedRTROptional          = AttrAltPath | AttrAccess | AttrPKeyIndex
+	connectedRTSOptional          = AttrCurState | AttrAltPath | AttrAccess | AttrPathMigState
+)
+
+func (m AttrMask) String() string {
+	return bitNames(uint64(m), []bitName{
+		{uint64(AttrState), "STATE"}, {uint64(AttrCurState), "CUR_STATE"},
+		{uint64(AttrSQDAsyncNotify), "EN_SQD_ASYNC_NOTIFY"}, {uint64(AttrAccess), "ACCESS_FLAGS"},
+		{uint64(AttrPKeyIndex), "PKEY_INDEX"}, {uint64(AttrPort), "PORT"}, {uint64(AttrQKey), "QKEY"},
+		{uint64(AttrAV), "AV"}, {uint64(AttrPathMTU), "PATH_MTU"}, {uint64(AttrTimeout), "TIMEOUT"},
+		{uint64(AttrRetryCount), "RETRY_CNT"}, {uint64(AttrRNRRetry), "RNR_RETRY"}, {uint64(AttrRQPSN), "RQ_PSN"},
+		{uint64(AttrMaxRDAtomic), "MAX_QP_RD_ATOMIC"}, {uint64(AttrAltPath), "ALT_PATH"},
+		{uint64(AttrMinRNRTimer), "MIN_RNR_TIMER"}, {uint64(AttrSQPSN), "SQ_PSN"},
+		{uint64(AttrMaxDestRDAtomic), "MAX_DEST_RD_ATOMIC"}, {uint64(AttrPathMigState), "PATH_MIG_STATE"},
+		{uint64(AttrCap), "CAP"}, {uint64(AttrDestQPN), "DEST_QPN"}, {uint64(AttrRateLimit), "RATE_LIMIT"},
+	})
+}
+
+// Route is the way to a peer (struct ibv_ah_attr).
+type Route struct {
+	Port         int
+	DGID         GID // set for a global route, which RoCE always is
+	SGIDIndex    int
+	Global       bool
+	FlowLabel    uint32
+	HopLimit     uint8
+	TrafficClass uint8
+	DLID         uint16
+	SL           uint8
+	SrcPathBits  uint8
+	StaticRate   uint8
+}
+
+// QPAttr are a queue pair's attributes (struct ibv_qp_attr); the mask of a
+// call says which count.
+type QPAttr struct {
+	State           QPState
+	CurState        QPState
+	PathMTU         MTU
+	PathMigState    uint32
+	QKey            uint32
+	RQPSN           uint32 // 24 bits
+	SQPSN           uint32 // 24 bits
+	DestQPN         uint32 // 24 bits
+	Access          Access
+	MaxSend         int
+	MaxRecv         int
+	MaxSendSGE      int
+	MaxRecvSGE      int
+	MaxInline       int
+	Route           Route
+	AltRoute        Route
+	PKeyIndex       int
+	AltPKeyIndex    int
+	SQDAsyncNotify  bool
+	SQDraining      bool
+	MaxRDAtomic     uint8 // reads and atomics in flight as requester
+	MaxDestRDAtomic uint8 // and as responder
+	MinRNRTimer     uint8 // encoded, 0 to 31
+	Port            int
+	Timeout         uint8 // 4.096 us * 2^Timeout; 0 waits for ever
+	RetryCount      uint8 // 0 to 7
+	RNRRetry        uint8 // 0 to 7; 7 retries for ever
+	AltPort         int
+	AltTimeout      uint8
+	RateLimit       uint32 // kbit/s
+}
+
+// transition is what one state change takes; InfiniBand specification 1.4,
+// volume 1, table 91, and the kernel's check of it (drivers/infiniband/core/verbs.c).
+type transition struct {
+	required AttrMask
+	optional AttrMask
+}
+
+// transitionFor gives the rule of a state change, false where there is none.
+func transitionFor(t QPType, from, to QPState) (transition, bool) {
+	if to == StateReset || to == StateErr {
+		return transition{required: AttrState}, true
+	}
+	reliable := t == TypeRC || t == TypeXRCSend || t == TypeXRCRecv
+	connected := reliable || t == TypeUC
+	receives := t == TypeRC || t == TypeXRCRecv
+	requests := t == TypeRC || t == TypeXRCSend
+	rule := transition{required: AttrState}
+	switch {
+	case to == StateInit && (from == StateReset || from == StateInit):
+		var mask AttrMask
+		switch {
+		case connected:
+			mask = AttrPKeyIndex | AttrPort | AttrAccess
+		case t == TypeUD, t == TypeDriver:
+			mask = AttrPKeyIndex | AttrPort | AttrQKey
+		case t == TypeRawPacket:
+			mask = AttrPort
+		}
+		if from == StateReset {
+			rule.required |= mask
+		} else {
+			rule.optional = mask
+		}
+	case from == StateInit && to == StateRTR:
+		switch {
+		case connected:
+			rule.required = connectedRTR
+			rule.optional = connectedRTROptional
+			if receives {
+				rule.required |= reliableReceiver
+			}
+		case t == TypeUD, t == TypeDriver:
+			rule.optional = AttrPKeyIndex | AttrQKey
+		}
+	case from == StateRTR && to == StateRTS:
+		rule.optional = AttrCurState | AttrRateLimit
+		switch {
+		case connected:
+			rule.required |= AttrSQPSN
+			rule.optional |= connectedRTSOptional
+			if requests {
+				rule.required |= reliableRequester
+			}
+			if t == TypeXRCRecv {
+				rule.required |= AttrTimeout
+			}
+			if receives {
+				rule.optional |= AttrMinRNRTimer
+			}
+		case t == TypeUD, t == TypeDriver:
+			rule.required |= AttrSQPSN
+			rule.optional |= AttrQKey
+			if t == TypeDriver { // SRD retries receivers that are not ready
+				rule.optional |= AttrRNRRetry
+			}
+		}
+	case from == StateRTS && to == StateRTS, from == StateSQD && to == StateRTS, from == StateSQE && to == StateRTS:
+		rule.optional = AttrCurState | AttrRateLimit | AttrQKey
+		if connected {
+			rule.optional = connectedRTSOptional | AttrMinRNRTimer | AttrRateLimit
+		}
+	case from == StateRTS && to == StateSQD:
+		rule.optional = AttrSQDAsyncNotify
+	case from == StateSQD && to == StateSQD:
+		rule.optional = attrAll &^ (AttrCurState | AttrDestQPN | AttrRQPSN | AttrSQPSN | AttrSQDAsyncNotify | AttrCap)
+	default:
+		return transition{}, false
+	}
+	return rule, true
+}
+
+// explainMask names what is wrong with a modification, "" when its mask is as
+// it should be.
+func explainMask(t QPType, from, to QPState, mask AttrMask) string {
+	if from == StateUnknown {
+		return ""
+	}
+	rule, ok := transitionFor(t, from, to)
+	if !ok {
+		return fmt.Sprintf("a %v queue pair cannot go from %v to %v", t, from, to)
+	}
+	text := ""
+	if missing := rule.required &^ mask; missing != 0 {
+		text = fmt.Sprintf("missing %v", missing)
+	}
+	if surplus := mask &^ (rule.required | rule.optional); surplus != 0 {
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprintf("not allowed %v", surplus)
+	}
+	if text != "" {
+		text = fmt.Sprintf("%v from %v to %v: %s", t, from, to, text)
+	}
+	return text
+}
+
+// randomPSN starts a queue pair's packet numbers where a stale packet of an
+// earlier one is unlikely to fit.
+func randomPSN() uint32 { return rand.Uint32N(1 << 24) }
