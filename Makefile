@@ -28,7 +28,7 @@ test-unit: build
 test-lab: build
 	@scripts/deps lab
 	$(BIN) lab build --kernel all
-	PEERDIRECT_LAB=1 $(GO) test -count=1 -timeout 20m ./internal/lab/...
+	$(GO) test -count=1 -timeout 20m -tags lab_host -run Host ./internal/lab
 	scripts/test-lab $(LAB_RUNS)
 
 # Every fuzz target for FUZZTIME; what it finds stays in testdata/fuzz.

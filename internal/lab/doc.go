@@ -1,0 +1,27 @@
+// Package lab runs commands in virtual machines that have a stock kernel with
+// real RDMA: the kernel's own rxe or siw on a virtual link that reaches nothing
+// outside, and the unmodified efa driver. It is what the project's tests run
+// in, and what a user without RDMA hardware runs peerdirect in.
+//
+// [Build] makes a root file system for a kernel out of Debian's packages, once;
+// [Run] boots one or more guests on it, runs one command in each, and carries
+// output and exit status out. Nothing of the machine it runs on is changed, and
+// a guest sees of it three folders at most:
+//
+//	/peerdirect/bin   the folder of the running executable, read-only
+//	/peerdirect/src   the working folder, read-only
+//	/peerdirect/out   Options.Out, if set, writable
+//
+// The parts, in the order in which a run meets them:
+//
+//	mirror.go     where packages come from
+//	kernels.go    what can be built
+//	cache.go      what was built: locks, entries, removal
+//	root.go       mmdebstrap, and recipe/modules.sh for the drivers
+//	initramfs.go  the archive that finds the root
+//	qemu.go       one guest as a process
+//	switch.go     the link between guests
+//	proto.go      what host and guest say to each other
+//	run.go        the host's side of a run
+//	guest.go      the guest's side: process 1
+package lab

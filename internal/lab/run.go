@@ -1,0 +1,531 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Link is the software RDMA driver that a guest puts on its network card.
+type Link string
+
+const (
+	LinkRXE  Link = "rxe"  // RoCE version 2, device rxe0
+	LinkSIW  Link = "siw"  // iWARP, device siw0
+	LinkNone Link = "none" // the card alone
+)
+
+// device names the RDMA device that the link makes, "" for none.
+func (l Link) device() string {
+	if l == LinkNone {
+		return ""
+	}
+	return string(l) + "0"
+}
+
+const (
+	// DefaultTimeout bounds a run unless Options.Timeout is set.
+	DefaultTimeout = 10 * time.Minute
+	// DefaultMemory is a guest's memory in MiB.
+	DefaultMemory = 1024
+	// DefaultCPUs is a guest's number of processors.
+	DefaultCPUs = 2
+	// MaxNodes is how many guests one run has at most: the addresses are one
+	// byte, and a machine that has room for more is rare.
+	MaxNodes = 64
+
+	// minMemory is what the largest kernel boots with, MiB.
+	minMemory = 256
+
+	// grace is how long the others may go on after one node has failed.
+	grace = 10 * time.Second
+	// jumbo is the link's MTU in bytes: RXE then has its largest, 4096.
+	jumbo = 9000
+)
+
+// Options says what to run. The zero value, with a Command, is one guest with
+// the default kernel and an rxe device.
+type Options struct {
+	Kernel  Kernel        // default: DefaultKernel
+	Nodes   int           // default 1
+	CPUs    int           // of each, default DefaultCPUs
+	Memory  int           // of each, MiB, default DefaultMemory
+	Link    Link          // default LinkRXE
+	Modules []string      // more kernel modules to load, each with its parameters after blanks
+	Accel   string        // AccelTCG (the default), "kvm", or AccelAuto
+	Timeout time.Duration // of the whole run, default DefaultTimeout
+
+	Command []string // run in every guest, found in the guest's PATH
+	Env     []string // added to its environment, NAME=VALUE
+	Source  string   // folder seen as /peerdirect/src, default the working folder
+	Out     string   // folder seen as /peerdirect/out, writable; made if absent
+	Agent   string   // executable that runs as the guest's process 1 as "lab guest", default this one
+
+	// QEMU gives a node's further arguments for QEMU, and files that it is to
+	// inherit from descriptor FirstFD on: the seam for emulated devices. A
+	// guest's memory is a shared file already.
+	QEMU func(node int) (args []string, files []*os.File, err error)
+
+	Stdout, Stderr io.Writer // of the commands; lines carry "nodeN | " if there are several nodes
+	Log            io.Writer // what the lab itself has to say; default Stderr
+	Keep           bool      // keep the folder with the guests' kernel logs
+
+	// Terminal, if set, is what the command of the one node runs on.
+	Terminal *Terminal
+}
+
+// Terminal connects a guest's command to a terminal.
+type Terminal struct {
+	Input  io.Reader
+	Name   string // TERM
+	Rows   int
+	Cols   int
+	Resize <-chan [2]int // rows and columns, whenever they change
+}
+
+// ExitError is a command's failure in a guest, the first if there are several.
+type ExitError struct {
+	Node   int
+	Status int // as a shell gives it: 128 and the signal, 127 not found
+}
+
+func (e *ExitError) Error() string {
+	return fmt.Sprintf("node%d: exit status %d", e.Node, e.Status)
+}
+
+// GuestError is the failure of a guest rather than of its command: it did not
+// boot, it died, or it did not end in time.
+type GuestError struct {
+	Node    int
+	Problem string
+	Console string // the end of its kernel's log
+}
+
+func (e *GuestError) Error() string {
+	s := fmt.Sprintf("node%d: %s", e.Node, e.Problem)
+	if e.Console != "" {
+		s += fmt.Sprintf("; the end of its kernel's log:\n%s", indent(e.Console))
+	}
+	return s
+}
+
+func indent(s string) string {
+	return "    " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n    ")
+}
+
+// setDefaults fills in what is not set.
+func (o *Options) setDefaults() (err error) {
+	if o.Kernel.Series == "" {
+		if o.Kernel, err = KernelBySeries(DefaultKernel); err != nil {
+			return err
+		}
+	}
+	o.Nodes = cmp.Or(o.Nodes, 1)
+	o.CPUs = cmp.Or(o.CPUs, DefaultCPUs)
+	o.Memory = cmp.Or(o.Memory, DefaultMemory)
+	o.Link = cmp.Or(o.Link, LinkRXE)
+	o.Accel = cmp.Or(o.Accel, AccelTCG)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	if o.Stdout == nil {
+		o.Stdout = io.Discard
+	}
+	if o.Stderr == nil {
+		o.Stderr = io.Discard
+	}
+	if o.Log == nil {
+		o.Log = o.Stderr
+	}
+	if o.Agent == "" {
+		if o.Agent, err = os.Executable(); err != nil {
+			return err
+		}
+	}
+	if o.Source == "" {
+		if o.Source, err = os.Getwd(); err != nil {
+			return err
+		}
+	}
+	if o.Out != "" {
+		if err = os.MkdirAll(o.Out, 0o755); err != nil {
+			return err
+		}
+		if o.Out, err = filepath.Abs(o.Out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check tells what of the options makes no sense, without doing anything. Zero
+// values are defaults, and fine.
+func (o *Options) Check() error {
+	switch {
+	case len(o.Command) == 0:
+		return errors.New("no command to run in the lab")
+	case o.Nodes < 0 || o.Nodes > MaxNodes:
+		return fmt.Errorf("%d nodes: the lab has 1 to %d", o.Nodes, MaxNodes)
+	case o.CPUs < 0:
+		return fmt.Errorf("%d processors: a guest has at least 1", o.CPUs)
+	case o.Memory != 0 && o.Memory < minMemory:
+		return fmt.Errorf("%d MiB of memory: a guest needs %d", o.Memory, minMemory)
+	case !slices.Contains([]Link{"", LinkRXE, LinkSIW, LinkNone}, o.Link):
+		return fmt.Errorf("no link %q: choose rxe, siw or none", o.Link)
+	case !slices.Contains([]string{"", AccelTCG, AccelKVM, AccelAuto}, o.Accel):
+		return fmt.Errorf("no accelerator %q: choose tcg, kvm or auto", o.Accel)
+	case o.Timeout < 0:
+		return fmt.Errorf("a timeout of %s is over before it begins", o.Timeout)
+	case o.Terminal != nil && o.Nodes > 1:
+		return errors.New("a terminal has one node")
+	}
+	return nil
+}
+
+// Run boots the guests, runs the command in all of them once all are up, and
+// ends them. It builds the roots that are missing. It gives nil if every
+// command exited with 0, and else an *[ExitError], a *[GuestError], ctx's error
+// or what kept the lab from running. Nothing of the run is left when it
+// returns, save the logs with Options.Keep.
+func Run(ctx context.Context, o Options) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if err := o.setDefaults(); err != nil {
+		return err
+	}
+	qemu, err := qemuRoot(ctx, o.Log)
+	if err != nil {
+		return err
+	}
+	defer qemu.Close()
+	guestRoot, _, err := openRoot(ctx, o.Kernel, o.Log)
+	if err != nil {
+		return err
+	}
+	defer guestRoot.Close()
+	if o.Accel, err = chooseAccel(ctx, o.Accel, qemu, guestRoot, o.Log); err != nil {
+		return err
+	}
+
+	r := newRun(o, qemu, guestRoot)
+	if o.Keep {
+		if r.logs, err = os.MkdirTemp("", "peerdirect-lab-"); err != nil {
+			return err
+		}
+		defer fmt.Fprintf(o.Log, "lab: the guests' kernel logs are in %s\n", r.logs)
+	}
+	return r.run(ctx)
+}
+
+func newRun(o Options, qemu, guest *root) *labRun {
+	r := &labRun{Options: o, qemu: qemu, root: guest, events: make(chan event), stopped: make(chan struct{})}
+	r.Log = r.out.plain(o.Log) // often the same as Stderr
+	return r
+}
+
+// qemuRoot gives the root whose QEMU runs the guests of every kernel.
+func qemuRoot(ctx context.Context, log io.Writer) (*root, error) {
+	k, err := KernelBySeries(DefaultKernel)
+	if err != nil {
+		return nil, err
+	}
+	r, _, err := openRoot(ctx, k, log)
+	return r, err
+}
+
+// labRun is one run: guests, each with goroutines that read what it says, and
+// one loop that decides.
+type labRun struct {
+	Options
+	qemu, root *root
+	logs       string
+	guests     []*guest
+	conns      []*frameConn
+	out        prefixer
+	events     chan event
+	stopped    chan struct{} // closed once nobody takes events
+	readers    sync.WaitGroup
+}
+
+// event is what a guest's reader tells the loop.
+type event struct {
+	node   int
+	kind   frameKind // hello, ready, failed or exit, or gone
+	text   string    // of failed and gone: why
+	status int       // of exit
+}
+
+// gone is the kind of an event that no frame brought: nothing comes any more.
+const gone frameKind = 0
+
+func (r *labRun) run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, errTimeout)
+	defer cancel()
+	link := newEtherSwitch()
+	defer func() {
+		close(r.stopped)
+		for _, g := range r.guests {
+			g.kill()
+		}
+		r.readers.Wait()
+		r.out.flush()
+	}()
+	for node := range r.Nodes {
+		g, err := r.boot(node)
+		if err != nil {
+			return err
+		}
+		conn := &frameConn{r: g.control, w: g.control}
+		r.guests, r.conns = append(r.guests, g), append(r.conns, conn)
+		stdout, stderr := r.out.lines(node, r.Nodes, r.Stdout), r.out.lines(node, r.Nodes, r.Stderr)
+		r.readers.Go(func() { r.read(node, conn, stdout, stderr) })
+		r.readers.Go(func() {
+			dropped, err := link.serve(g.link)
+			if err != nil {
+				fmt.Fprintf(r.Log, "lab: node%d: its link is cut: %v\n", node, err)
+			}
+			if dropped > 0 {
+				fmt.Fprintf(r.Log, "lab: node%d: too slow for %d frames on its link\n", node, dropped)
+			}
+		})
+	}
+	return r.decide(ctx)
+}
+
+var errTimeout = errors.New("timeout")
+
+// What a guest may say after what: anything else is a guest out of its mind,
+// and must not count as ready or ended twice.
+var followedBy = map[frameKind]string{
+	gone:       "h",  // the start of it all
+	frameHello: "rf", // while it sets itself up
+	frameReady: "x",
+}
+
+// decide follows the guests until all have ended, or until it is certain that
+// they will not end well.
+func (r *labRun) decide(ctx context.Context) error {
+	var (
+		state  = make([]frameKind, r.Nodes) // the last thing each said
+		ready  int
+		ended  int
+		first  error            // the first failure
+		enough <-chan time.Time // the others have had their grace
+		late   = time.After(bootLimit + time.Duration(r.Nodes)*10*time.Second)
+	)
+	for ended < r.Nodes {
+		select {
+		case e := <-r.events:
+			if e.kind != gone && !strings.ContainsRune(followedBy[state[e.node]], rune(e.kind)) {
+				e = event{node: e.node, text: fmt.Sprintf("it sent a frame of kind %q after %q", byte(e.kind), byte(state[e.node]))}
+			}
+			if e.kind == gone && first != nil {
+				e.kind, e.status = frameExit, 1 // pulled down with the first, likely
+				fmt.Fprintf(r.Log, "lab: %v\n", r.guestError(e.node, e.text))
+			}
+			state[e.node] = e.kind
+			switch e.kind {
+			case frameHello:
+				r.conns[e.node].writeJSON(frameSetup, r.setup(e.node)) // a guest that is gone says so itself
+			case frameReady:
+				if ready++; ready == r.Nodes {
+					r.start()
+				}
+			case frameExit:
+				ended++
+				if e.status != 0 && first == nil {
+					first = &ExitError{Node: e.node, Status: e.status}
+					enough = time.After(grace)
+				}
+			case frameFailed, gone:
+				return r.guestError(e.node, e.text)
+			}
+		case <-enough:
+			for node, kind := range state {
+				if kind != frameExit {
+					fmt.Fprintf(r.Log, "lab: node%d is ended, %s after the first failure\n", node, grace)
+				}
+			}
+			return first
+		case <-late:
+			if ready < r.Nodes {
+				return r.lateError(state)
+			}
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); cause != errTimeout {
+				return cause
+			}
+			if first != nil {
+				return first
+			}
+			return r.timeoutError(state)
+		}
+	}
+	return first
+}
+
+func (r *labRun) start() {
+	for _, c := range r.conns {
+		c.write(frameStart, nil)
+	}
+	if r.Terminal != nil {
+		go r.forwardTerminal()
+	}
+}
+
+// read turns what a guest sends into output and events.
+func (r *labRun) read(node int, conn *frameConn, stdout, stderr io.Writer) {
+	for {
+		kind, payload, err := conn.read()
+		e := event{node: node, kind: kind}
+		switch {
+		case err != nil:
+			e.kind, e.text = gone, "the guest died"
+			if err != io.EOF && !isClosed(err) {
+				e.text = err.Error()
+			}
+		case kind == frameStdout:
+			stdout.Write(payload)
+			continue
+		case kind == frameStderr:
+			stderr.Write(payload)
+			continue
+		case kind == frameHello, kind == frameReady:
+		case kind == frameFailed:
+			e.text = string(payload)
+		case kind == frameExit:
+			var exit guestExit
+			if err := json.Unmarshal(payload, &exit); err != nil || exit.Status < 0 || exit.Status > 255 {
+				e.kind, e.text = gone, fmt.Sprintf("it sent an exit status that is none: %.100q", payload)
+			}
+			e.status = exit.Status
+		default:
+			e.kind, e.text = gone, fmt.Sprintf("it sent a frame of unknown kind %q", byte(kind))
+		}
+		select {
+		case r.events <- e:
+		case <-r.stopped:
+			return
+		}
+		if e.kind == gone || e.kind == frameExit || e.kind == frameFailed {
+			return
+		}
+	}
+}
+
+func (r *labRun) boot(node int) (*guest, error) {
+	m := &machine{
+		qemu: r.qemu, root: r.root,
+		name: fmt.Sprintf("node%d", node), node: node,
+		cpus: r.CPUs, memory: r.Memory, accel: r.Accel,
+		agent: r.Agent, source: r.Source, out: r.Out, logs: r.logs,
+		mtu: jumbo,
+	}
+	if r.QEMU != nil {
+		var err error
+		if m.extra, m.extraFDs, err = r.QEMU(node); err != nil {
+			return nil, fmt.Errorf("node%d: %w", node, err)
+		}
+	}
+	return m.boot()
+}
+
+func (r *labRun) setup(node int) guestSetup {
+	s := guestSetup{
+		Node: node, Prefix: 24, MTU: jumbo, Link: r.Link, Modules: r.Modules,
+		Out: r.Out != "", Kernel: r.Kernel.Series, Command: r.Command, Env: r.Env,
+	}
+	for n := range r.Nodes {
+		s.Addrs = append(s.Addrs, nodeAddr(n))
+	}
+	if t := r.Terminal; t != nil {
+		s.Window = &windowSize{Rows: uint16(t.Rows), Cols: uint16(t.Cols)}
+		s.Term = t.Name
+	}
+	return s
+}
+
+// nodeAddr gives a node's address, out of the range that RFC 5737 sets aside
+// for examples: it cannot be anyone's.
+func nodeAddr(node int) string { return fmt.Sprintf("192.0.2.%d", node+1) }
+
+// forwardTerminal passes on what is typed, until the end of it: a read from a
+// terminal cannot be cut short, so it may outlive the run.
+func (r *labRun) forwardTerminal() {
+	conn := r.conns[0]
+	go func() {
+		for {
+			select {
+			case w := <-r.Terminal.Resize:
+				conn.writeJSON(frameResize, windowSize{Rows: uint16(w[0]), Cols: uint16(w[1])})
+			case <-r.stopped:
+				return
+			}
+		}
+	}()
+	io.Copy(frameWriter{conn, frameStdin}, r.Terminal.Input)
+	conn.write(frameStdin, nil)
+}
+
+const (
+	// consoleLines of a guest's kernel log are shown when it is the guest that
+	// failed.
+	consoleLines = 25
+	// bootLimit is how long guests may take until all are ready, apart from
+	// what each adds to the load.
+	bootLimit = 4 * time.Minute
+)
+
+// guestError describes a guest that failed. If QEMU did not even start, its own
+// words are all there is.
+func (r *labRun) guestError(node int, problem string) *GuestError {
+	g := r.guests[node]
+	select {
+	case <-g.done:
+	case <-time.After(time.Second): // it failed without dying
+	}
+	if words := g.words.last(consoleLines); words != "" {
+		problem += "; QEMU says: " + strings.TrimSpace(words)
+	}
+	return &GuestError{Node: node, Problem: problem, Console: g.console.last(consoleLines)}
+}
+
+func (r *labRun) timeoutError(state []frameKind) error {
+	return r.unfinished(state, frameExit, fmt.Sprintf("within %s (--timeout)", r.Timeout))
+}
+
+func (r *labRun) lateError(state []frameKind) error {
+	return r.unfinished(state, frameReady, "in time; a loaded machine may need fewer nodes or processors")
+}
+
+// unfinished describes all guests that did not get as far as wanted.
+func (r *labRun) unfinished(state []frameKind, wanted frameKind, when string) error {
+	what := map[frameKind]string{
+		gone:       "it did not boot",
+		frameHello: "it did not bring up its link and RDMA device",
+		frameReady: "its command did not end",
+	}
+	var all []error
+	for node, kind := range state {
+		if kind == wanted {
+			continue
+		}
+		problem := what[kind]
+		if kind == frameReady && slices.Contains(state, gone) {
+			problem = "it waited for the others"
+		}
+		all = append(all, &GuestError{
+			Node: node, Problem: problem + " " + when,
+			Console: r.guests[node].console.last(consoleLines),
+		})
+	}
+	return errors.Join(all...)
+}
