@@ -7,6 +7,8 @@ package verbs
 #cgo nocallback vb_post_send
 #cgo noescape vb_post_recv
 #cgo nocallback vb_post_recv
+#cgo noescape vb_post_wq
+#cgo nocallback vb_post_wq
 #cgo noescape vb_post_srq
 #cgo nocallback vb_post_srq
 
@@ -15,9 +17,25 @@ static int vb_post_send(struct ibv_qp *qp, void *wr, void *bad)
 	return vb_rc(qp->context->ops.post_send(qp, wr, bad));
 }
 
+// Providers take a window's old rkey from its structure when they bind it
+// anew, and leave it to the program to keep it.
+static void vb_bound(void *list)
+{
+	struct ibv_send_wr *wr;
+
+	for (wr = list; wr; wr = wr->next)
+		if (wr->opcode == IBV_WR_BIND_MW)
+			wr->bind_mw.mw->rkey = wr->bind_mw.rkey;
+}
+
 static int vb_post_recv(struct ibv_qp *qp, void *wr, void *bad)
 {
 	return vb_rc(qp->context->ops.post_recv(qp, wr, bad));
+}
+
+static int vb_post_wq(struct ibv_wq *wq, void *wr, void *bad)
+{
+	return vb_rc(wq->post_recv(wq, wr, bad));
 }
 
 static int vb_post_srq(struct ibv_srq *srq, void *wr, void *bad)
@@ -77,6 +95,9 @@ type Batch struct {
 	n     int // requests in the batch
 	used  int // scatter entries in the batch
 	err   error
+
+	gathers bool // a request has several scatter entries
+	binds   bool // a request binds a window
 }
 
 // WR is one request of a batch, to be qualified before the next is added.
@@ -109,6 +130,12 @@ func (b *Batch) add(op Opcode, id uint64, entries int) (*sendWR, []sge) {
 		}
 		return &b.wrs[len(b.wrs)-1], nil
 	}
+	if b.qp.lacks(op) && b.err == nil {
+		b.err = errNoSuchOp
+	}
+	if entries > 1 {
+		b.gathers = true
+	}
 	w := &b.wrs[b.n]
 	b.n++
 	list := b.sges[b.used : b.used+entries]
@@ -118,7 +145,21 @@ func (b *Batch) add(op Opcode, id uint64, entries int) (*sendWR, []sge) {
 	w.numSGE = int32(entries)
 	w.opcode = uint32(op)
 	w.flags = uint32(Signaled)
+	w.imm = 0 // of the slot's last use; some providers refuse one that means nothing
 	return w, list
+}
+
+// errNoSuchOp: the operation is not among those the queue pair was made for.
+// Calling it all the same would follow a null pointer in the provider.
+var errNoSuchOp = fmt.Errorf("operation not asked for: %w", ErrUnsupported)
+
+// lacks tells whether the queue pair cannot do an operation: an extended one
+// does what it was made for, a classic one what a struct ibv_send_wr can say.
+func (q *QP) lacks(op Opcode) bool {
+	if q.ex == nil {
+		return op == Flush || op == AtomicWrite
+	}
+	return int(op) >= len(opOf) || q.opts.Extended&opOf[op] == 0
 }
 
 func (b *Batch) fill(list []sge, at int, s Slice) uint64 {
@@ -239,6 +280,75 @@ func (b *Batch) LocalInv(rkey uint32, id uint64) *WR {
 	return wr(w)
 }
 
+// BindMW adds the binding of a type 2 window to a range of a region, under a
+// new rkey: NextRKey of the window's last one. The window's RKey is the new
+// one from here on; peers may use it once the request has completed. A length
+// of 0 binds to nothing. Bind a window at most once in a batch.
+func (b *Batch) BindMW(w *MW, rkey uint32, mr *MR, offset, length uint64, access Access, id uint64) *WR {
+	r, _ := b.add(BindMW, id, 0)
+	if (length > 0 && !mr.holds(offset, length) || w.mw == nil) && b.err == nil {
+		b.err = ErrRange
+		return wr(r)
+	}
+	b.binds = true
+	r.mw, r.mwRKey = unsafe.Pointer(w.mw), rkey
+	r.mr, r.mwAddr, r.mwLen, r.mwAcc = nil, 0, length, uint32(access)
+	if length > 0 {
+		r.mr, r.mwAddr = unsafe.Pointer(mr.mr), mr.iova+offset
+	}
+	w.rkey.Store(rkey)
+	return wr(r)
+}
+
+// Placement is how far a flush pushes data (enum ibv_placement_type).
+type Placement uint8
+
+const (
+	PlaceGlobal     Placement = 1 << 0 // seen by everything on the peer
+	PlacePersistent Placement = 1 << 1 // survives the peer's power failure
+)
+
+// Flush adds the flush of length bytes of a remote place, or of its whole
+// region: earlier writes to it are placed when it completes. The queue pair
+// must be made with Extended OpFlush, the region with the access of the same
+// name.
+func (b *Batch) Flush(remote RemoteSlice, length uint32, whole bool, p Placement, id uint64) *WR {
+	w, _ := b.add(Flush, id, 0)
+	if uint64(length) > remote.Left && b.err == nil {
+		b.err = ErrRange
+	}
+	level := uint64(0)
+	if whole {
+		level = 1
+	}
+	w.u0, w.u1, w.u2, w.u3 = remote.Addr, uint64(remote.RKey), uint64(length), uint64(p)|level<<8
+	return wr(w)
+}
+
+// AtomicWrite adds a write of 8 bytes that is seen whole or not at all. The
+// queue pair must be made with Extended OpAtomicWrite.
+func (b *Batch) AtomicWrite(value uint64, remote RemoteSlice, id uint64) *WR {
+	w, _ := b.add(AtomicWrite, id, 0)
+	if remote.Left < 8 && b.err == nil {
+		b.err = ErrRange
+	}
+	w.u0, w.u1, w.u2 = remote.Addr, uint64(remote.RKey), value
+	return wr(w)
+}
+
+// SendTSO adds a packet that the device cuts into segments of mss bytes, each
+// under a copy of the header. header is C or mapped memory that stays until
+// the request completes.
+func (b *Batch) SendTSO(header []byte, mss uint16, locals []Slice, id uint64) *WR {
+	w, list := b.add(TSO, id, len(locals))
+	for i, s := range locals {
+		b.fill(list, i, s)
+	}
+	w.mw = unsafe.Pointer(unsafe.SliceData(header))
+	w.mwRKey = uint32(len(header)) | uint32(mss)<<16
+	return wr(w)
+}
+
 // To names the peer of a datagram.
 func (w *WR) To(ah *AH, qpn, qkey uint32) *WR {
 	w.wr.u0 = uint64(uintptr(unsafe.Pointer(ah.ah)))
@@ -268,9 +378,11 @@ func (w *WR) Unsignaled() *WR {
 // *PostError tells how many were taken when the device refused one.
 func (b *Batch) Post() error {
 	n, err := b.n, b.err
-	b.n, b.used, b.err = 0, 0, nil
+	classic := b.qp.ex == nil || b.gathers && b.qp.gatherWrong
+	binds := b.binds
+	b.Reset()
 	if err != nil {
-		return b.refused(n, err)
+		return b.refused(err)
 	}
 	if n == 0 {
 		return nil
@@ -282,10 +394,13 @@ func (b *Batch) Post() error {
 	next := last.next
 	last.next = nil
 	var rc C.int
-	if b.qp.ex != nil {
-		rc = b.qp.postExtended(unsafe.Pointer(&b.wrs[0]), b.block.bad())
-	} else {
+	if classic {
 		rc = C.vb_post_send(b.qp.qp, unsafe.Pointer(&b.wrs[0]), b.block.bad())
+	} else {
+		rc = b.qp.postExtended(unsafe.Pointer(&b.wrs[0]), b.block.bad())
+	}
+	if binds && rc == 0 {
+		C.vb_bound(unsafe.Pointer(&b.wrs[0]))
 	}
 	last.next = next
 	if rc == 0 {
@@ -295,11 +410,17 @@ func (b *Batch) Post() error {
 }
 
 // Reset empties the batch without posting it.
-func (b *Batch) Reset() { b.n, b.used, b.err = 0, 0, nil }
+func (b *Batch) Reset() {
+	b.n, b.used, b.err = 0, 0, nil
+	b.gathers, b.binds = false, false
+}
 
-func (b *Batch) refused(n int, err error) error {
+func (b *Batch) refused(err error) error {
 	detail := "the batch was not posted"
-	if err == ErrQueueFull {
+	switch err {
+	case errNoSuchOp:
+		detail = fmt.Sprintf("the queue pair was made for %v; name the operation in QPOptions.Extended", b.qp.opts.Extended)
+	case ErrQueueFull:
 		detail = fmt.Sprintf("more than the %d requests or %d buffers that the queue was made for; nothing was posted", len(b.wrs)-1, len(b.sges))
 	}
 	return &PostError{Err: &Error{Verb: "ibv_post_send", Object: b.qp.describe(), Err: err, Detail: detail}}
@@ -340,14 +461,16 @@ func (e *PostError) Unwrap() error { return e.Err }
 // Close frees the batch's memory.
 func (b *Batch) Close() {
 	b.block.free()
-	b.wrs, b.sges, b.n, b.used = nil, nil, 0, 0
+	b.wrs, b.sges = nil, nil
+	b.Reset()
 }
 
-// RecvBatch collects receives and posts them in one crossing, to a queue pair
-// or to a shared receive queue.
+// RecvBatch collects receives and posts them in one crossing, to a queue pair,
+// a shared receive queue or a work queue.
 type RecvBatch struct {
 	qp    *QP
 	srq   *SRQ
+	wq    *WQ
 	block *batchMemory
 	wrs   []recvWR
 	sges  []sge
@@ -395,6 +518,26 @@ func (b *RecvBatch) Recv(into Slice, id uint64) {
 	b.used += entries
 }
 
+// RecvV adds a receive that scatters into several slices.
+func (b *RecvBatch) RecvV(into []Slice, id uint64) {
+	if b.n == len(b.wrs) || b.used+len(into) > len(b.sges) {
+		b.err = ErrQueueFull
+		return
+	}
+	w := &b.wrs[b.n]
+	w.id, w.numSGE = id, int32(len(into))
+	list := b.sges[b.used : b.used+len(into)]
+	w.sges = unsafe.SliceData(list)
+	for i, s := range into {
+		if s.bad {
+			b.err = ErrRange
+		}
+		list[i] = sge{addr: s.Addr, length: s.Length, lkey: s.LKey}
+	}
+	b.n++
+	b.used += len(into)
+}
+
 // Len is the number of receives in the batch.
 func (b *RecvBatch) Len() int { return b.n }
 
@@ -417,6 +560,8 @@ func (b *RecvBatch) Post() error {
 		rc = C.vb_post_recv(b.qp.qp, unsafe.Pointer(&b.wrs[0]), b.block.bad())
 	case b.srq != nil && b.srq.srq != nil:
 		rc = C.vb_post_srq(b.srq.srq, unsafe.Pointer(&b.wrs[0]), b.block.bad())
+	case b.wq != nil && b.wq.wq != nil:
+		rc = C.vb_post_wq(b.wq.wq, unsafe.Pointer(&b.wrs[0]), b.block.bad())
 	default:
 		last.next = next
 		return &Error{Verb: "ibv_post_recv", Object: b.describe(), Err: ErrClosed}
@@ -437,8 +582,11 @@ func (b *RecvBatch) Post() error {
 }
 
 func (b *RecvBatch) describe() string {
-	if b.srq != nil {
+	switch {
+	case b.srq != nil:
 		return b.srq.describe()
+	case b.wq != nil:
+		return b.wq.describe()
 	}
 	return b.qp.describe()
 }

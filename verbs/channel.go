@@ -11,17 +11,18 @@ static struct ibv_comp_channel *vb_create_channel(struct ibv_context *c)
 
 static int vb_destroy_channel(struct ibv_comp_channel *ch) { return vb_rc(vb.ibv_destroy_comp_channel(ch)); }
 
-static int vb_get_cq_event(struct ibv_comp_channel *ch, uintptr_t *cookie)
+static int vb_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cq, uintptr_t *cookie)
 {
-	struct ibv_cq *cq;
 	void *p = NULL;
 	int rc;
 
 	errno = 0;
-	rc = vb_rc(vb.ibv_get_cq_event(ch, &cq, &p));
+	rc = vb_rc(vb.ibv_get_cq_event(ch, cq, &p));
 	*cookie = (uintptr_t)p;
 	return rc;
 }
+
+static void vb_ack_cq_events(struct ibv_cq *cq, unsigned n) { vb.ibv_ack_cq_events(cq, n); }
 */
 import "C"
 
@@ -30,33 +31,35 @@ import (
 	"sync"
 	"syscall"
 	"unsafe"
+	"weak"
 )
 
 // cookies maps the number that the library carries for a completion queue
-// back to the queue: no Go pointer is left with C.
+// back to the queue: no Go pointer is left with C. The pointers are weak, so
+// that the table does not hide a queue that was dropped without Close.
 var cookies cookieTable
 
 type cookieTable struct {
 	mu   sync.Mutex
 	last uintptr
-	cqs  map[uintptr]*CQ
+	cqs  map[uintptr]weak.Pointer[CQ]
 }
 
 func (t *cookieTable) add(q *CQ) uintptr {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.cqs == nil {
-		t.cqs = make(map[uintptr]*CQ)
+		t.cqs = make(map[uintptr]weak.Pointer[CQ])
 	}
 	t.last++
-	t.cqs[t.last] = q
+	t.cqs[t.last] = weak.Make(q)
 	return t.last
 }
 
 func (t *cookieTable) get(c uintptr) *CQ {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.cqs[c]
+	return t.cqs[c].Value()
 }
 
 func (t *cookieTable) remove(c uintptr) {
@@ -105,39 +108,46 @@ func (c *Channel) Wait(ctx context.Context) (*CQ, error) {
 	if file == nil {
 		return nil, &Error{Verb: "ibv_get_cq_event", Object: c.describe(), Err: ErrClosed}
 	}
-	var q *CQ
+	var (
+		q   *CQ
+		raw *C.struct_ibv_cq
+	)
 	err := file.wait(ctx, func() error {
-		var cookie C.uintptr_t
-		rc := C.vb_get_cq_event(c.ch, &cookie)
-		if rc != 0 {
-			if syscall.Errno(rc) == syscall.EAGAIN {
-				return syscall.EAGAIN
+		for {
+			var cookie C.uintptr_t
+			rc := C.vb_get_cq_event(c.ch, &raw, &cookie)
+			if rc != 0 {
+				if syscall.Errno(rc) == syscall.EAGAIN {
+					return syscall.EAGAIN
+				}
+				return failed("ibv_get_cq_event", c.describe(), syscall.Errno(rc), gone(syscall.Errno(rc)))
 			}
-			return failed("ibv_get_cq_event", c.describe(), syscall.Errno(rc), "")
+			// A queue waits in Close for its events to be
+			// acknowledged, so only one that was dropped without
+			// Close can be gone here.
+			if q = cookies.get(uintptr(cookie)); q != nil {
+				q.events.Add(1)
+				return nil
+			}
+			C.vb_ack_cq_events(raw, 1)
 		}
-		// A queue waits in Close for its events to be acknowledged, so
-		// it cannot be gone here.
-		q = cookies.get(uintptr(cookie))
-		q.events.Add(1)
-		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	q.acknowledge()
+	// Close acknowledges what was counted before it began; what comes later
+	// it waits for, so that must be acknowledged here.
+	if q.events.Load() >= ackBatch || q.closing.Load() {
+		if n := q.events.Swap(0); n > 0 {
+			C.vb_ack_cq_events(raw, C.uint(n))
+		}
+	}
 	return q, nil
 }
 
 // ackBatch is how many events are acknowledged at once: each call takes a
 // mutex in the library.
 const ackBatch = 64
-
-func (q *CQ) acknowledge() {
-	n := q.events.Load()
-	if n >= ackBatch && q.events.CompareAndSwap(n, 0) {
-		q.ack(n)
-	}
-}
 
 // Handle is the struct ibv_comp_channel, nil once the channel is closed.
 func (c *Channel) Handle() unsafe.Pointer { return unsafe.Pointer(c.ch) }

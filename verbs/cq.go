@@ -206,6 +206,26 @@ type CQOptions struct {
 	Depth   int      // entries; default 256; the device may round up
 	Channel *Channel // for event-driven use; nil for polling only
 	Vector  int      // completion vector (interrupt), below Device.Vectors
+
+	// Any of the following asks for an extended queue (ibv_create_cq_ex),
+	// which Poll and PollExt both read.
+	WC             WCFlags // what completions carry; default WCStandard
+	SingleThreaded bool    // promises that one thread at a time polls, so that the driver need not lock
+	IgnoreOverrun  bool    // the program sees to it that the queue never overflows
+	ParentDomain   *PD     // see PD.AllocParentDomain
+
+	// Create makes the queue in place of ibv_create_cq_ex, for drivers'
+	// own verbs. It gets the struct ibv_context and the filled struct
+	// ibv_cq_init_attr_ex, and gives a struct ibv_cq_ex.
+	Create func(ctx, attr unsafe.Pointer) (unsafe.Pointer, error)
+	// Read is a C function, void (*)(struct ibv_cq_ex *, void *), that adds
+	// what a driver knows to an ExtCompletion (the second argument, see
+	// there) while the completion is current. It must not call into Go.
+	Read unsafe.Pointer
+}
+
+func (o *CQOptions) extended() bool {
+	return o.WC != 0 || o.SingleThreaded || o.IgnoreOverrun || o.ParentDomain != nil || o.Create != nil
 }
 
 // CQ is a completion queue. One goroutine polls it at a time.
@@ -213,9 +233,11 @@ type CQ struct {
 	object
 	dev     *Device
 	cq      *C.struct_ibv_cq
+	ext     *extended // nil: polled by ibv_poll_cq
 	channel *Channel
 	depth   int
 	events  atomic.Uint32 // taken from the channel and not yet acknowledged
+	closing atomic.Bool
 }
 
 // CreateCQ makes a completion queue.
@@ -223,29 +245,60 @@ func (d *Device) CreateCQ(o CQOptions) (*CQ, error) {
 	if o.Depth == 0 {
 		o.Depth = 256
 	}
+	verb := "ibv_create_cq"
+	if o.extended() {
+		verb = "ibv_create_cq_ex"
+	}
 	cq := &CQ{dev: d, channel: o.Channel}
 	parents := []*object{&d.object}
-	var ch *C.struct_ibv_comp_channel
 	if o.Channel != nil {
 		parents = append(parents, &o.Channel.object)
 	}
-	if err := cq.attach("ibv_create_cq", "cq", parents...); err != nil {
+	if o.ParentDomain != nil {
+		parents = append(parents, &o.ParentDomain.object)
+	}
+	if err := cq.attach(verb, "cq", parents...); err != nil {
 		return nil, err
 	}
-	if o.Channel != nil {
-		ch = o.Channel.ch
-	}
 	cookie := cookies.add(cq)
-	p, errno := C.vb_create_cq(d.ctx, C.int(o.Depth), C.uintptr_t(cookie), ch, C.int(o.Vector))
+	p, err := cq.create(cookie, o)
 	if p == nil {
 		cookies.remove(cookie)
 		cq.detach()
-		return nil, failed("ibv_create_cq", fmt.Sprintf("%s, depth %d, vector %d", d.info.Name, o.Depth, o.Vector), errno,
-			fmt.Sprintf("depth and vector must fit the device: it has %d vectors, see max_cqe of peerdirect devices -v", d.Vectors()))
+		return nil, cq.createError(verb, o, err)
 	}
 	cq.cq, cq.depth = p, int(p.cqe)
 	cq.rename("%d", uint32(p.handle))
 	return cq, nil
+}
+
+func (q *CQ) create(cookie uintptr, o CQOptions) (*C.struct_ibv_cq, error) {
+	if o.extended() {
+		return q.createExtended(cookie, o)
+	}
+	var ch *C.struct_ibv_comp_channel
+	if o.Channel != nil {
+		ch = o.Channel.ch
+	}
+	p, err := C.vb_create_cq(q.dev.ctx, C.int(o.Depth), C.uintptr_t(cookie), ch, C.int(o.Vector))
+	return p, err
+}
+
+func (q *CQ) createError(verb string, o CQOptions, err error) error {
+	object := fmt.Sprintf("%s, depth %d, vector %d", q.dev.info.Name, o.Depth, o.Vector)
+	detail := ""
+	switch a, aerr := q.dev.Attr(); {
+	case o.Depth < 0:
+		detail = "the depth must be above 0"
+	case aerr == nil && o.Depth > a.MaxCQE:
+		detail = fmt.Sprintf("the device's limit on entries (max_cqe) is %d", a.MaxCQE)
+	case o.Vector < 0 || o.Vector >= q.dev.Vectors():
+		detail = fmt.Sprintf("the device has %d completion vectors, from 0", q.dev.Vectors())
+	case o.extended():
+		object += fmt.Sprintf(", completions with %v", o.WC)
+		detail = "the driver has no such queue: leave out what is not standard"
+	}
+	return failed(verb, object, err, detail)
 }
 
 // Poll takes up to len(out) completions and gives how many there were. It
@@ -257,7 +310,12 @@ func (q *CQ) Poll(out []Completion) (int, error) {
 	if q.cq == nil {
 		return 0, &Error{Verb: "ibv_poll_cq", Object: q.describe(), Err: ErrClosed}
 	}
-	n := int(C.vb_poll(q.cq, C.int(len(out)), unsafe.Pointer(unsafe.SliceData(out))))
+	var n int
+	if q.ext != nil {
+		n = q.ext.poll(unsafe.Pointer(unsafe.SliceData(out)), len(out), unsafe.Sizeof(Completion{}))
+	} else {
+		n = int(C.vb_poll(q.cq, C.int(len(out)), unsafe.Pointer(unsafe.SliceData(out))))
+	}
 	if n < 0 {
 		return 0, q.pollFailed(n)
 	}
@@ -283,7 +341,10 @@ func (q *CQ) RequestNotify(solicitedOnly bool) error {
 	if solicitedOnly {
 		solicited = 1
 	}
-	return code("ibv_req_notify_cq", q.describe(), int(C.vb_notify(q.cq, solicited)), "")
+	if rc := C.vb_notify(q.cq, solicited); rc != 0 {
+		return code("ibv_req_notify_cq", q.describe(), int(rc), "")
+	}
+	return nil
 }
 
 // Depth is the number of entries the device gave.
@@ -318,8 +379,6 @@ func (q *CQ) Channel() *Channel { return q.channel }
 // Handle is the struct ibv_cq, nil once the queue is closed.
 func (q *CQ) Handle() unsafe.Pointer { return unsafe.Pointer(q.cq) }
 
-func (q *CQ) ack(events uint32) { C.vb_ack_cq(q.cq, C.uint(events)) }
-
 func (q *CQ) describe() string { return q.dev.info.Name + " " + q.name() }
 
 // Close destroys the queue. Events taken from its channel are acknowledged
@@ -327,14 +386,16 @@ func (q *CQ) describe() string { return q.dev.info.Name + " " + q.name() }
 func (q *CQ) Close() error {
 	return q.close("ibv_destroy_cq", func() error {
 		cookie := uintptr(q.cq.cq_context)
+		q.closing.Store(true)
 		if n := q.events.Swap(0); n > 0 {
-			q.ack(n)
+			C.vb_ack_cq(q.cq, C.uint(n))
 		}
 		if err := code("ibv_destroy_cq", q.describe(), int(C.vb_destroy_cq(q.cq)), ""); err != nil {
+			q.closing.Store(false)
 			return err
 		}
 		cookies.remove(cookie)
-		q.cq = nil
+		q.cq, q.ext = nil, nil
 		return nil
 	})
 }

@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,9 +36,10 @@ import (
 // owns: the descriptor is duplicated, so closing ours never closes theirs, and
 // non-blocking, so no thread sits in the kernel.
 type eventFile struct {
-	mu   sync.Mutex // one waiter at a time: a deadline belongs to the file
-	file *os.File
-	raw  syscall.RawConn
+	mu     sync.Mutex // one waiter at a time: a deadline belongs to the file
+	file   *os.File
+	raw    syscall.RawConn
+	closed atomic.Bool
 }
 
 func newEventFile(fd int, name string) (*eventFile, error) {
@@ -60,6 +62,8 @@ func (f *eventFile) close() error {
 	if f == nil {
 		return nil
 	}
+	// The runtime's own error for it has no name outside the runtime.
+	f.closed.Store(true)
 	return f.file.Close()
 }
 
@@ -83,7 +87,7 @@ func (f *eventFile) wait(ctx context.Context, get func() error) error {
 
 func (f *eventFile) waitOnce(ctx context.Context, get func() error) error {
 	if err := f.file.SetReadDeadline(time.Time{}); err != nil {
-		return waitError(ctx, err)
+		return f.waitError(ctx, err)
 	}
 	// A deadline in the past wakes the poller: that is how a context ends it.
 	stop := context.AfterFunc(ctx, func() { f.file.SetReadDeadline(time.Unix(1, 0)) })
@@ -94,19 +98,27 @@ func (f *eventFile) waitOnce(ctx context.Context, get func() error) error {
 		return !errors.Is(got, syscall.EAGAIN)
 	})
 	if err != nil {
-		return waitError(ctx, err)
+		return f.waitError(ctx, err)
 	}
 	return got
 }
 
-func waitError(ctx context.Context, err error) error {
+func (f *eventFile) waitError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if errors.Is(err, os.ErrClosed) {
+	if f.closed.Load() {
 		return ErrClosed
 	}
 	return err
+}
+
+// gone explains the error of an event descriptor whose device was removed.
+func gone(errno syscall.Errno) string {
+	if errno == syscall.EIO {
+		return "the device is gone; close what is open on it"
+	}
+	return ""
 }
 
 // EventType is what happened to a device, a port or an object
@@ -134,6 +146,7 @@ const (
 	EventClientReregister
 	EventGIDChange
 	EventWQFatal
+	EventDeviceSpeedChange
 )
 
 var eventNames = [...]string{
@@ -142,7 +155,7 @@ var eventNames = [...]string{
 	"path migrated", "path migration error", "device fatal error", "port active",
 	"port error", "LID change", "P_Key change", "SM change", "shared receive queue error",
 	"shared receive queue limit reached", "last work request of the queue pair reached",
-	"client reregister", "GID change", "work queue fatal error",
+	"client reregister", "GID change", "work queue fatal error", "device speed change",
 }
 
 func (t EventType) String() string {
@@ -202,13 +215,13 @@ func (d *Device) NextEvent(ctx context.Context) (AsyncEvent, error) {
 			if syscall.Errno(rc) == syscall.EAGAIN {
 				return syscall.EAGAIN
 			}
-			return failed("ibv_get_async_event", d.info.Name, syscall.Errno(rc), "")
+			return failed("ibv_get_async_event", d.info.Name, syscall.Errno(rc), gone(syscall.Errno(rc)))
 		}
 		out = AsyncEvent{Type: EventType(e.event_type)}
 		switch out.Type {
 		case EventDeviceFatal:
 		case EventPortActive, EventPortError, EventLIDChange, EventPKeyChange,
-			EventSMChange, EventClientReregister, EventGIDChange:
+			EventSMChange, EventClientReregister, EventGIDChange, EventDeviceSpeedChange:
 			out.Port = int(C.vb_async_port(&e))
 		case EventQPFatal, EventQPRequestError, EventQPAccessError, EventCommunicationEstablished,
 			EventSQDrained, EventPathMigrated, EventPathMigrationError, EventQPLastWQEReached:

@@ -4,9 +4,16 @@ package verbs
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"runtime/debug"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // device opens the lab's device; the lab names it in the environment.
@@ -16,6 +23,7 @@ func device(t testing.TB) *Device {
 	if name == "" {
 		t.Skip("needs a lab guest with an RDMA device: run make test-lab")
 	}
+	limit(t, time.Minute)
 	before := Live()
 	dev, err := Open(name)
 	if err != nil {
@@ -32,6 +40,15 @@ func device(t testing.TB) *Device {
 		}
 	})
 	return dev
+}
+
+// limit ends the whole run, with every goroutine's stack, where a test hangs.
+func limit(t testing.TB, d time.Duration) {
+	timer := time.AfterFunc(d, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("%s still runs after %v", t.Name(), d))
+	})
+	t.Cleanup(func() { timer.Stop() })
 }
 
 // must closes what a test made, in the reverse order of making.
@@ -57,18 +74,24 @@ func rdma(t testing.TB, dev *Device) {
 	}
 }
 
+const allAccess = LocalWrite | RemoteWrite | RemoteRead | RemoteAtomic
+
 // pair is two connected queue pairs of one process with a region each.
 type pair struct {
-	dev    *Device
-	pd     *PD
-	cq     [2]*CQ
-	qp     [2]*RC
-	mem    [2]*Buffer
-	mr     [2]*MR
-	cqOpts CQOptions
+	dev *Device
+	pd  *PD
+	cq  [2]*CQ
+	qp  [2]*RC
+	mem [2]*Buffer
+	mr  [2]*MR
 }
 
 func connected(t testing.TB, o QPOptions, size int, c ConnectOptions) *pair {
+	t.Helper()
+	return connectedOver(t, o, CQOptions{Depth: 512}, size, c)
+}
+
+func connectedOver(t testing.TB, o QPOptions, cqo CQOptions, size int, c ConnectOptions) *pair {
 	t.Helper()
 	p := &pair{dev: device(t)}
 	rdma(t, p.dev)
@@ -76,8 +99,8 @@ func connected(t testing.TB, o QPOptions, size int, c ConnectOptions) *pair {
 	var ends [2]Endpoint
 	for i := range 2 {
 		p.mem[i] = must[*Buffer](t)(NewBuffer(size, BufferOptions{}))
-		p.mr[i] = must[*MR](t)(p.pd.Register(p.mem[i].Bytes(), LocalWrite|RemoteWrite|RemoteRead|RemoteAtomic))
-		p.cq[i] = must[*CQ](t)(p.dev.CreateCQ(CQOptions{Depth: 512}))
+		p.mr[i] = must[*MR](t)(p.pd.Register(p.mem[i].Bytes(), allAccess))
+		p.cq[i] = must[*CQ](t)(p.dev.CreateCQ(cqo))
 		oi := o
 		oi.CQ = p.cq[i]
 		p.qp[i] = must[*RC](t)(p.pd.CreateRC(oi))
@@ -111,3 +134,74 @@ func complete(t testing.TB, q *CQ, n int) []Completion {
 	}
 	return out
 }
+
+// batches makes the batches of a queue pair, to be closed with the test.
+func batches(t testing.TB, q *QP) (*Batch, *RecvBatch) {
+	b, r := q.Batch(), q.RecvBatch()
+	t.Cleanup(b.Close)
+	t.Cleanup(r.Close)
+	return b, r
+}
+
+// status posts the batch, whose requests are all signaled, and gives how each
+// of them ended.
+func status(t testing.TB, q *CQ, b *Batch) []Status {
+	t.Helper()
+	n := b.Len()
+	if err := b.Post(); err != nil {
+		t.Fatal(err)
+	}
+	var out []Status
+	for _, c := range complete(t, q, n) {
+		out = append(out, c.Status)
+	}
+	return out
+}
+
+// nothing checks that no completion is left over.
+func nothing(t testing.TB, q *CQ) {
+	t.Helper()
+	time.Sleep(50 * time.Millisecond)
+	var c [1]Completion
+	if n, err := q.Poll(c[:]); n != 0 || err != nil {
+		t.Errorf("one completion too many: %+v, %v", c[0], err)
+	}
+}
+
+// refused checks an error's class, and that its text says what a person needs.
+func refused(t testing.TB, err error, class error, words ...string) {
+	t.Helper()
+	if !errors.Is(err, class) {
+		t.Errorf("got %v, want %v", err, class)
+		return
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q lacks %q", err, w)
+		}
+	}
+}
+
+// event waits for the device's next asynchronous event of a type.
+func event(t testing.TB, dev *Device, want EventType) AsyncEvent {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for {
+		e, err := dev.NextEvent(ctx)
+		if err != nil {
+			t.Fatalf("waiting for %v: %v", want, err)
+		}
+		if e.Type == want {
+			return e
+		}
+		t.Logf("another event: %v", e)
+	}
+}
+
+const (
+	errInvalid  = syscall.EINVAL
+	errNoMemory = syscall.ENOMEM
+)
+
+func dupFD(fd int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }

@@ -109,7 +109,7 @@ func (q *QP) explain(attr QPAttr, mask AttrMask, err error) string {
 	switch {
 	case errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
 		return fmt.Sprintf("no route or no neighbour for GID %v", attr.Route.DGID)
-	case !errors.Is(err, syscall.EINVAL):
+	case !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENODATA): // ENODATA: an unused GID
 		return ""
 	}
 	if mask&AttrPort != 0 {

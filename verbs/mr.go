@@ -90,6 +90,13 @@ type bitName struct {
 
 // bitNames prints a set of flags, unknown bits as a number.
 func bitNames(v uint64, table []bitName) string {
+	if v == 0 {
+		return "none"
+	}
+	return strings.Join(bitList(v, table), "|")
+}
+
+func bitList(v uint64, table []bitName) []string {
 	var out []string
 	for _, b := range table {
 		if v&b.bit != 0 {
@@ -100,10 +107,7 @@ func bitNames(v uint64, table []bitName) string {
 	if v != 0 {
 		out = append(out, fmt.Sprintf("%#x", v))
 	}
-	if len(out) == 0 {
-		return "none"
-	}
-	return strings.Join(out, "|")
+	return out
 }
 
 // MR is a memory region: memory that the device may reach, with its keys.
@@ -117,6 +121,8 @@ type MR struct {
 	rkey   uint32
 	access Access
 	mem    []byte // keeps the memory of Register reachable
+
+	imported bool
 }
 
 // Register registers memory under its own address. The memory must be mapped
@@ -187,9 +193,9 @@ func (pd *PD) ImportsDMABuf() (bool, error) {
 	return false, err
 }
 
-func (pd *PD) register(verb string, length, iova uint64, access Access, reg func() (*C.struct_ibv_mr, error)) (*MR, error) {
+func (pd *PD) register(verb string, length, iova uint64, access Access, reg func() (*C.struct_ibv_mr, error), more ...*object) (*MR, error) {
 	mr := &MR{pd: pd, iova: iova, length: length, access: access}
-	if err := mr.attach(verb, "mr", &pd.object); err != nil {
+	if err := mr.attach(verb, "mr", append([]*object{&pd.object}, more...)...); err != nil {
 		return nil, err
 	}
 	p, errno := reg()
@@ -217,11 +223,13 @@ func (pd *PD) regError(verb string, length uint64, access Access, err error) err
 		detail = "a region must have at least one byte"
 	case access&(RemoteWrite|RemoteAtomic) != 0 && access&LocalWrite == 0:
 		detail = "REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE too"
-	case errors.Is(err, syscall.ENOMEM):
+	case errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EPERM):
 		var lim unix.Rlimit
-		if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &lim) == nil && lim.Cur != unix.RLIM_INFINITY && lim.Cur < length {
+		switch {
+		case unix.Getrlimit(unix.RLIMIT_MEMLOCK, &lim) == nil && lim.Cur != unix.RLIM_INFINITY && lim.Cur < length:
+			// A limit of 0 is EPERM, any other ENOMEM.
 			detail = fmt.Sprintf("the memlock limit is %d bytes; raise it with: ulimit -l unlimited", lim.Cur)
-		} else {
+		case errors.Is(err, syscall.ENOMEM):
 			detail = "the memlock limit, the device's own limit, or an exporter that could not map"
 		}
 	case errors.Is(err, syscall.EFAULT):
@@ -270,8 +278,13 @@ func (m *MR) At(offset uint64, length uint32) Slice {
 		Addr:   m.iova + offset,
 		Length: length,
 		LKey:   m.lkey,
-		bad:    m.mr == nil || offset > m.length || uint64(length) > m.length-offset,
+		bad:    !m.holds(offset, uint64(length)),
 	}
+}
+
+// holds tells whether a range lies in the region.
+func (m *MR) holds(offset, length uint64) bool {
+	return m.mr != nil && offset <= m.length && length <= m.length-offset
 }
 
 // RemoteRegion is a peer's region as the peer described it.
@@ -330,21 +343,14 @@ func (m *MR) rereg(flags C.int, pd *PD, mem []byte, access Access) error {
 	}
 	moved := pd != m.pd
 	if moved {
-		pd.mu.Lock()
-		if pd.closed {
-			pd.mu.Unlock()
-			return &Error{Verb: "ibv_rereg_mr", Object: pd.describe(), Err: ErrClosed}
+		if err := pd.hold("ibv_rereg_mr", m.tag); err != nil {
+			return err
 		}
-		if pd.users == nil {
-			pd.users = make(map[*object]struct{})
-		}
-		pd.users[&m.object] = struct{}{}
-		pd.mu.Unlock()
 	}
 	rc, errno := C.vb_rereg(m.mr, flags, pd.pd, unsafe.Pointer(unsafe.SliceData(mem)), C.size_t(len(mem)), C.int(access))
 	if rc != 0 {
 		if moved {
-			pd.drop(&m.object)
+			pd.drop(m.tag)
 		}
 		detail := "the region is as it was"
 		switch rc {
@@ -356,8 +362,8 @@ func (m *MR) rereg(flags C.int, pd *PD, mem []byte, access Access) error {
 		return failed("ibv_rereg_mr", m.describe(), errno, detail)
 	}
 	if moved {
-		m.pd.drop(&m.object)
-		m.pd, m.parents = pd, []*object{&pd.object}
+		m.pd.drop(m.tag)
+		m.pd, m.parents = pd, append([]*object{&pd.object}, m.parents[1:]...)
 	}
 	if mem != nil {
 		m.mem, m.length = mem, uint64(len(mem))
@@ -397,7 +403,9 @@ func (m *MR) describe() string { return m.pd.dev.info.Name + " " + m.name() }
 // Close deregisters the memory.
 func (m *MR) Close() error {
 	return m.close("ibv_dereg_mr", func() error {
-		if err := code("ibv_dereg_mr", m.describe(), int(C.vb_dereg(m.mr)), "a memory window may still be bound to it"); err != nil {
+		if m.imported {
+			unimportMR(m.mr)
+		} else if err := code("ibv_dereg_mr", m.describe(), int(C.vb_dereg(m.mr)), "a memory window may still be bound to it"); err != nil {
 			return err
 		}
 		runtime.KeepAlive(m.mem)

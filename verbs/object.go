@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"runtime"
 	"sort"
 	"strings"
 	"sync"
@@ -13,10 +14,28 @@ import (
 // posting and polling never do.
 type object struct {
 	mu      sync.Mutex
-	label   atomic.Pointer[string] // as "mr lkey 0x1f"; begins with the kind
+	tag     *tag
 	parents []*object
-	users   map[*object]struct{}
+	users   map[*tag]struct{}
 	closed  bool
+	cleanup runtime.Cleanup
+}
+
+// tag is what parents know of an object. It does not lead back to the object,
+// so an object that the program dropped is collected, and reported, even while
+// its parents live.
+type tag struct {
+	label atomic.Pointer[string] // as "mr lkey 0x1f"; begins with the kind
+	made  string                 // where, if leaks are reported
+	lost  atomic.Bool            // dropped without Close
+}
+
+func (t *tag) String() string {
+	s := *t.label.Load()
+	if t.lost.Load() {
+		s += " (dropped without Close)"
+	}
+	return s
 }
 
 // live counts open objects by their kind, for tests and for leak reports.
@@ -50,10 +69,10 @@ func count(kind string, d int) {
 
 // name is how errors call the object.
 func (o *object) name() string {
-	if s := o.label.Load(); s != nil {
-		return *s
+	if o.tag == nil {
+		return ""
 	}
-	return ""
+	return *o.tag.label.Load()
 }
 
 func (o *object) kind() string {
@@ -64,44 +83,54 @@ func (o *object) kind() string {
 // attach makes o a user of its parents before the library is asked for it, so
 // that no parent can be closed meanwhile. The name begins with the kind.
 func (o *object) attach(verb, name string, parents ...*object) error {
-	o.label.Store(&name)
+	o.tag = new(tag)
+	o.tag.label.Store(&name)
 	for i, p := range parents {
-		p.mu.Lock()
-		if p.closed {
-			p.mu.Unlock()
+		if err := p.hold(verb, o.tag); err != nil {
 			for _, q := range parents[:i] {
-				q.drop(o)
+				q.drop(o.tag)
 			}
-			return &Error{Verb: verb, Object: p.name(), Err: ErrClosed}
+			return err
 		}
-		if p.users == nil {
-			p.users = make(map[*object]struct{})
-		}
-		p.users[o] = struct{}{}
-		p.mu.Unlock()
 	}
 	o.parents = parents
+	o.watch()
 	count(o.kind(), 1)
 	return nil
 }
 
-// rename gives the object the name that is known only once it exists.
-func (o *object) rename(format string, args ...any) {
-	s := o.kind() + " " + fmt.Sprintf(format, args...)
-	o.label.Store(&s)
+// hold notes a user; it fails where the object is closed.
+func (o *object) hold(verb string, user *tag) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return &Error{Verb: verb, Object: o.name(), Err: ErrClosed}
+	}
+	if o.users == nil {
+		o.users = make(map[*tag]struct{})
+	}
+	o.users[user] = struct{}{}
+	return nil
 }
 
-func (o *object) drop(user *object) {
+func (o *object) drop(user *tag) {
 	o.mu.Lock()
 	delete(o.users, user)
 	o.mu.Unlock()
 }
 
+// rename gives the object the name that is known only once it exists.
+func (o *object) rename(format string, args ...any) {
+	s := o.kind() + " " + fmt.Sprintf(format, args...)
+	o.tag.label.Store(&s)
+}
+
 // detach undoes attach: after a failed creation, and at the end of close.
 func (o *object) detach() {
 	for _, p := range o.parents {
-		p.drop(o)
+		p.drop(o.tag)
 	}
+	o.cleanup.Stop()
 	count(o.kind(), -1)
 }
 
@@ -124,11 +153,11 @@ func (o *object) close(verb string, destroy func() error) error {
 	return nil
 }
 
-func names(set map[*object]struct{}) string {
+func names(set map[*tag]struct{}) string {
 	const most = 5
 	list := make([]string, 0, len(set))
-	for o := range set {
-		list = append(list, o.name())
+	for t := range set {
+		list = append(list, t.String())
 	}
 	sort.Strings(list)
 	if more := len(list) - most; more > 0 {

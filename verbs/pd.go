@@ -16,6 +16,8 @@ type PD struct {
 	object
 	dev *Device
 	pd  *C.struct_ibv_pd
+
+	imported bool
 }
 
 // AllocPD makes a protection domain.
@@ -43,7 +45,9 @@ func (pd *PD) Handle() unsafe.Pointer { return unsafe.Pointer(pd.pd) }
 // Close frees the domain. It is ErrBusy while objects stand on it.
 func (pd *PD) Close() error {
 	return pd.close("ibv_dealloc_pd", func() error {
-		if err := code("ibv_dealloc_pd", pd.describe(), int(C.vb_dealloc_pd(pd.pd)), ""); err != nil {
+		if pd.imported {
+			unimportPD(pd.pd)
+		} else if err := code("ibv_dealloc_pd", pd.describe(), int(C.vb_dealloc_pd(pd.pd)), ""); err != nil {
 			return err
 		}
 		pd.pd = nil

@@ -3,14 +3,21 @@ package verbs
 /*
 #include "shim.h"
 
-static int vb_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a)
+static int vb_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a, uint32_t *speed)
 {
 	struct verbs_context *v = verbs_get_ctx_op(c, query_port);
+	union vb_port_attr x;
+	int rc;
 
-	memset(a, 0, sizeof(*a));
+	memset(&x, 0, sizeof(x));
+	errno = 0;
 	if (v)
-		return vb_rc(v->query_port(c, port, a, sizeof(*a)));
-	return vb_rc((vb.ibv_query_port)(c, port, (struct _compat_ibv_port_attr *)a));
+		rc = vb_rc(v->query_port(c, port, &x.attr, sizeof(x)));
+	else
+		rc = vb_rc((vb.ibv_query_port)(c, port, (struct _compat_ibv_port_attr *)&x));
+	*a = x.attr;
+	*speed = x.tail.active_speed_ex ? x.tail.active_speed_ex : x.attr.active_speed;
+	return rc;
 }
 
 static int vb_query_gid(struct ibv_context *c, uint8_t port, int index, union ibv_gid *gid)
@@ -149,8 +156,11 @@ func (d *Device) Port(port int) (PortAttr, error) {
 	if port < 1 || port > 255 {
 		return PortAttr{}, d.badPort(port)
 	}
-	var a C.struct_ibv_port_attr
-	if rc := C.vb_query_port(d.ctx, C.uint8_t(port), &a); rc != 0 {
+	var (
+		a     C.struct_ibv_port_attr
+		speed C.uint32_t
+	)
+	if rc := C.vb_query_port(d.ctx, C.uint8_t(port), &a, &speed); rc != 0 {
 		if syscall.Errno(rc) == syscall.EINVAL || syscall.Errno(rc) == syscall.ENODEV {
 			return PortAttr{}, d.badPort(port)
 		}
@@ -175,7 +185,7 @@ func (d *Device) Port(port int) (PortAttr, error) {
 		SubnetTimeout: uint8(a.subnet_timeout),
 		InitTypeReply: uint8(a.init_type_reply),
 		ActiveWidth:   uint8(a.active_width),
-		ActiveSpeed:   uint32(a.active_speed),
+		ActiveSpeed:   uint32(speed),
 		PhysState:     uint8(a.phys_state),
 		LinkLayer:     LinkLayer(a.link_layer),
 		Flags:         uint8(a.flags),
@@ -384,6 +394,36 @@ func gidRank(e GIDEntry) int {
 		rank++
 	}
 	return rank
+}
+
+// PKeys lists a port's partition key table, by index.
+func (d *Device) PKeys(port int) ([]uint16, error) {
+	attr, err := d.Port(port)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]uint16, attr.PKeyTableLen)
+	for i := range out {
+		if out[i], err = d.PKeyAt(port, i); err != nil {
+			return out[:i], err
+		}
+	}
+	return out, nil
+}
+
+// PKeyIndex finds a partition key in a port's table.
+func (d *Device) PKeyIndex(port int, pkey uint16) (int, error) {
+	keys, err := d.PKeys(port)
+	if err != nil {
+		return 0, err
+	}
+	for i, k := range keys {
+		if k == pkey {
+			return i, nil
+		}
+	}
+	return 0, &Error{Verb: "ibv_get_pkey_index", Object: fmt.Sprintf("%s port %d P_Key %#04x", d.info.Name, port, pkey),
+		Err: syscall.ENOENT, Detail: fmt.Sprintf("the table holds %#04x", keys)}
 }
 
 // PKeyAt reads one entry of a port's partition key table.

@@ -96,11 +96,41 @@ type QPOptions struct {
 	Access Access   // what the peer may do; default RemoteWrite|RemoteRead|RemoteAtomic where the type has them
 
 	XRCD *XRCD // XRC_RECV: the domain, in place of a protection domain's queues
+
+	// The rest is for raw packets and special cases; see ibv_create_qp_ex(3).
+	Flags     QPFlags
+	MaxTSO    uint16    // bytes of header that a TSO request may carry
+	IndTable  *IndTable // receive side scaling: packets go to the table's work queues
+	RXHash    RXHash    // how they are spread
+	SourceQPN uint32    // sent as the source, with CreateSourceQPN
+	// Create makes the queue pair in place of ibv_create_qp_ex, for drivers'
+	// own verbs. It gets the struct ibv_context and the filled struct
+	// ibv_qp_init_attr_ex, and gives a struct ibv_qp.
+	Create func(ctx, attr unsafe.Pointer) (unsafe.Pointer, error)
 }
+
+// QPFlags are rare properties of a queue pair (enum ibv_qp_create_flags).
+type QPFlags uint32
+
+const (
+	CreateBlockMulticastLoopback QPFlags = 1 << 1
+	CreateScatterFCS             QPFlags = 1 << 8
+	CreateCVLANStripping         QPFlags = 1 << 9
+	CreateSourceQPN              QPFlags = 1 << 10
+	CreatePCIWriteEndPadding     QPFlags = 1 << 11
+)
 
 // SendOps are operations for the ibv_wr_* interface
 // (enum ibv_qp_create_send_ops_flags).
 type SendOps uint64
+
+func (o SendOps) String() string {
+	return bitNames(uint64(o), []bitName{
+		{1 << 0, "RDMA_WRITE"}, {1 << 1, "RDMA_WRITE_WITH_IMM"}, {1 << 2, "SEND"}, {1 << 3, "SEND_WITH_IMM"},
+		{1 << 4, "RDMA_READ"}, {1 << 5, "ATOMIC_CMP_AND_SWP"}, {1 << 6, "ATOMIC_FETCH_AND_ADD"}, {1 << 7, "LOCAL_INV"},
+		{1 << 8, "BIND_MW"}, {1 << 9, "SEND_WITH_INV"}, {1 << 10, "TSO"}, {1 << 11, "FLUSH"}, {1 << 12, "ATOMIC_WRITE"},
+	})
+}
 
 const (
 	OpWrite         SendOps = 1 << 0
@@ -119,6 +149,16 @@ const (
 	opsReliableData         = OpWrite | OpWriteImm | OpSend | OpSendImm | OpRead | OpCompareSwap | OpFetchAdd
 )
 
+// opOf maps a request's opcode to the operation that allows it.
+var opOf = [...]SendOps{
+	Write: OpWrite, WriteImm: OpWriteImm, Send: OpSend, SendImm: OpSendImm, Read: OpRead,
+	CompareSwap: OpCompareSwap, FetchAdd: OpFetchAdd, LocalInv: OpLocalInv, BindMW: OpBindMW,
+	SendInv: OpSendInv, TSO: OpTSO, Flush: OpFlush, AtomicWrite: OpAtomicWrite,
+}
+
+// OpsUD are the operations that every datagram queue pair has.
+const OpsUD = OpSend | OpSendImm
+
 // OpsRC are the operations that every reliable connection has.
 const OpsRC = opsReliableData
 
@@ -136,6 +176,8 @@ type QP struct {
 	maxSend   int
 	maxRecv   int
 	maxInline int
+	// gatherWrong: the provider's ibv_wr_set_sge_list loses bytes (batch.go).
+	gatherWrong bool
 }
 
 // CreateQP makes a queue pair of any type, in the RESET state. The typed
@@ -199,7 +241,11 @@ func (q *QP) create(domain *object, o QPOptions) error {
 	}
 	if o.Type != TypeXRCRecv && o.Type != TypeXRCSend {
 		add(&o.RecvCQ.object)
-		a.recv_cq = o.RecvCQ.cq
+		if o.IndTable != nil {
+			add(&o.IndTable.object)
+		} else {
+			a.recv_cq = o.RecvCQ.cq
+		}
 		if o.SRQ != nil {
 			add(&o.SRQ.object)
 			a.srq = o.SRQ.srq
@@ -225,6 +271,7 @@ func (q *QP) create(domain *object, o QPOptions) error {
 	q.qp, q.opts, q.qpn = p, o, uint32(p.qp_num)
 	if o.Extended != 0 {
 		q.ex = C.vb_qp_ex(p)
+		q.gatherWrong = o.MaxSendSGE > 1 && q.dev.gathersWrong()
 	}
 	q.maxSend = int(a.cap.max_send_wr)
 	q.maxRecv = int(a.cap.max_recv_wr)
@@ -234,7 +281,7 @@ func (q *QP) create(domain *object, o QPOptions) error {
 }
 
 func (q *QP) createC(a *C.struct_ibv_qp_init_attr_ex, o QPOptions) (*C.struct_ibv_qp, error) {
-	if o.Extended == 0 && o.Type != TypeXRCRecv && o.Type != TypeXRCSend {
+	if !o.extended() {
 		// The classic call: its structure is the extended one's beginning.
 		p, errno := C.vb_create_qp(q.pd.pd, (*C.struct_ibv_qp_init_attr)(unsafe.Pointer(a)))
 		return p, errno
@@ -251,8 +298,32 @@ func (q *QP) createC(a *C.struct_ibv_qp_init_attr_ex, o QPOptions) (*C.struct_ib
 		a.send_ops_flags = C.uint64_t(o.Extended)
 		a.comp_mask |= C.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
 	}
+	if o.Flags != 0 {
+		a.create_flags = C.uint32_t(o.Flags)
+		a.source_qpn = C.uint32_t(o.SourceQPN)
+		a.comp_mask |= C.IBV_QP_INIT_ATTR_CREATE_FLAGS
+	}
+	if o.MaxTSO != 0 {
+		a.max_tso_header = C.uint16_t(o.MaxTSO)
+		a.comp_mask |= C.IBV_QP_INIT_ATTR_MAX_TSO_HEADER
+	}
+	if o.IndTable != nil {
+		a.rwq_ind_tbl = o.IndTable.table
+		a.comp_mask |= C.IBV_QP_INIT_ATTR_IND_TABLE
+		defer o.RXHash.fill(a)()
+	}
+	if o.Create != nil {
+		p, err := o.Create(unsafe.Pointer(q.dev.ctx), unsafe.Pointer(a))
+		return (*C.struct_ibv_qp)(p), err
+	}
 	p, errno := C.vb_create_qp_ex(q.dev.ctx, a)
 	return p, errno
+}
+
+// extended tells whether the options need ibv_create_qp_ex.
+func (o *QPOptions) extended() bool {
+	return o.Extended != 0 || o.Type == TypeXRCRecv || o.Type == TypeXRCSend ||
+		o.Flags != 0 || o.MaxTSO != 0 || o.IndTable != nil || o.Create != nil
 }
 
 func (q *QP) createError(o QPOptions, err error) error {
@@ -261,13 +332,41 @@ func (q *QP) createError(o QPOptions, err error) error {
 	detail := ""
 	switch {
 	case errors.Is(err, syscall.EINVAL):
-		detail = "a size is over the device's limit (peerdirect devices -v shows max_qp_wr and max_sge), or the device lacks the type"
+		detail = q.overLimit(o)
+	case errors.Is(err, ErrUnsupported):
+		detail = fmt.Sprintf("the driver has no %v queue pair", o.Type)
+		if o.Extended != 0 {
+			detail += fmt.Sprintf(" with the operations %v", o.Extended)
+		}
 	case errors.Is(err, syscall.ENOMEM):
 		detail = "the device's limit on queue pairs, or the memlock limit, is reached"
 	case errors.Is(err, ErrPermission):
 		detail = "raw packets need CAP_NET_RAW"
 	}
 	return failed("ibv_create_qp", object, err, detail)
+}
+
+// overLimit names the size that the device does not have.
+func (q *QP) overLimit(o QPOptions) string {
+	a, err := q.dev.Attr()
+	if err != nil {
+		return ""
+	}
+	for _, l := range []struct {
+		name      string
+		want, max int
+	}{
+		{"MaxSend", o.MaxSend, a.MaxQPWR}, {"MaxRecv", o.MaxRecv, a.MaxQPWR},
+		{"MaxSendSGE", o.MaxSendSGE, a.MaxSGE}, {"MaxRecvSGE", o.MaxRecvSGE, a.MaxSGE},
+	} {
+		if l.want > l.max {
+			return fmt.Sprintf("%s is %d, the device's limit is %d", l.name, l.want, l.max)
+		}
+	}
+	if o.MaxInline > 0 {
+		return "MaxInline may be over what the device has, or it lacks the type"
+	}
+	return "the device lacks the type, or an option of it"
 }
 
 // QPN is the queue pair's number, 24 bits.

@@ -31,34 +31,28 @@ func (s QPState) String() string {
 type AttrMask uint32
 
 const (
-	AttrState            AttrMask = 1 << 0
-	AttrCurState         AttrMask = 1 << 1
-	AttrSQDAsyncNotify   AttrMask = 1 << 2
-	AttrAccess           AttrMask = 1 << 3
-	AttrPKeyIndex        AttrMask = 1 << 4
-	AttrPort             AttrMask = 1 << 5
-	AttrQKey             AttrMask = 1 << 6
-	AttrAV               AttrMask = 1 << 7
-	AttrPathMTU          AttrMask = 1 << 8
-	AttrTimeout          AttrMask = 1 << 9
-	AttrRetryCount       AttrMask = 1 << 10
-	AttrRNRRetry         AttrMask = 1 << 11
-	AttrRQPSN            AttrMask = 1 << 12
-	AttrMaxRDAtomic      AttrMask = 1 << 13
-	AttrAltPath          AttrMask = 1 << 14
-	AttrMinRNRTimer      AttrMask = 1 << 15
-	AttrSQPSN            AttrMask = 1 << 16
-	AttrMaxDestRDAtomic  AttrMask = 1 << 17
-	AttrPathMigState     AttrMask = 1 << 18
-	AttrCap              AttrMask = 1 << 19
-	AttrDestQPN          AttrMask = 1 << 20
-	AttrRateLimit        AttrMask = 1 << 25
-	attrAll              AttrMask = 1<<21 - 1
-	connectedRTR                  = AttrState | AttrAV | AttrPathMTU | AttrDestQPN | AttrRQPSN
-	reliableReceiver              = AttrMaxDestRDAtomic | AttrMinRNRTimer
-	reliableRequester             = AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRDAtomic
-	connectedRTROptional          = AttrAltPath | AttrAccess | AttrPKeyIndex
-	connectedRTSOptional          = AttrCurState | AttrAltPath | AttrAccess | AttrPathMigState
+	AttrState           AttrMask = 1 << 0
+	AttrCurState        AttrMask = 1 << 1
+	AttrSQDAsyncNotify  AttrMask = 1 << 2
+	AttrAccess          AttrMask = 1 << 3
+	AttrPKeyIndex       AttrMask = 1 << 4
+	AttrPort            AttrMask = 1 << 5
+	AttrQKey            AttrMask = 1 << 6
+	AttrAV              AttrMask = 1 << 7
+	AttrPathMTU         AttrMask = 1 << 8
+	AttrTimeout         AttrMask = 1 << 9
+	AttrRetryCount      AttrMask = 1 << 10
+	AttrRNRRetry        AttrMask = 1 << 11
+	AttrRQPSN           AttrMask = 1 << 12
+	AttrMaxRDAtomic     AttrMask = 1 << 13
+	AttrAltPath         AttrMask = 1 << 14
+	AttrMinRNRTimer     AttrMask = 1 << 15
+	AttrSQPSN           AttrMask = 1 << 16
+	AttrMaxDestRDAtomic AttrMask = 1 << 17
+	AttrPathMigState    AttrMask = 1 << 18
+	AttrCap             AttrMask = 1 << 19
+	AttrDestQPN         AttrMask = 1 << 20
+	AttrRateLimit       AttrMask = 1 << 25
 )
 
 func (m AttrMask) String() string {
@@ -125,85 +119,100 @@ type QPAttr struct {
 	RateLimit       uint32 // kbit/s
 }
 
-// transition is what one state change takes; InfiniBand specification 1.4,
-// volume 1, table 91, and the kernel's check of it (drivers/infiniband/core/verbs.c).
+// transition is what one state change takes: the InfiniBand specification 1.4,
+// volume 1, table 91, as the kernel checks it (qp_state_table of
+// drivers/infiniband/core/verbs.c; for TypeDriver srd_qp_state_table of
+// drivers/infiniband/hw/efa/efa_verbs.c).
 type transition struct {
 	required AttrMask
 	optional AttrMask
 }
 
+// Attributes that go together.
+const (
+	attrsInit      = AttrPKeyIndex | AttrPort | AttrAccess
+	attrsInitUD    = AttrPKeyIndex | AttrPort | AttrQKey
+	attrsPath      = AttrAV | AttrPathMTU | AttrDestQPN | AttrRQPSN
+	attrsResponder = AttrMaxDestRDAtomic | AttrMinRNRTimer
+	attrsRequester = AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRDAtomic
+	attrsRunning   = AttrCurState | AttrAltPath | AttrAccess | AttrPathMigState
+)
+
 // transitionFor gives the rule of a state change, false where there is none.
 func transitionFor(t QPType, from, to QPState) (transition, bool) {
-	if to == StateReset || to == StateErr {
-		return transition{required: AttrState}, true
-	}
-	reliable := t == TypeRC || t == TypeXRCSend || t == TypeXRCRecv
-	connected := reliable || t == TypeUC
-	receives := t == TypeRC || t == TypeXRCRecv
-	requests := t == TypeRC || t == TypeXRCSend
 	rule := transition{required: AttrState}
-	switch {
-	case to == StateInit && (from == StateReset || from == StateInit):
-		var mask AttrMask
-		switch {
-		case connected:
-			mask = AttrPKeyIndex | AttrPort | AttrAccess
-		case t == TypeUD, t == TypeDriver:
-			mask = AttrPKeyIndex | AttrPort | AttrQKey
-		case t == TypeRawPacket:
-			mask = AttrPort
+	if to == StateReset || to == StateErr && from != StateReset {
+		return rule, true
+	}
+	var (
+		connected = t == TypeRC || t == TypeUC || t == TypeXRCSend || t == TypeXRCRecv
+		responds  = t == TypeRC || t == TypeXRCRecv
+		requests  = t == TypeRC || t == TypeXRCSend
+		datagram  = t == TypeUD || t == TypeDriver
+	)
+	need := func(when bool, m AttrMask) {
+		if when {
+			rule.required |= m
 		}
-		if from == StateReset {
-			rule.required |= mask
-		} else {
-			rule.optional = mask
+	}
+	allow := func(when bool, m AttrMask) {
+		if when {
+			rule.optional |= m
 		}
-	case from == StateInit && to == StateRTR:
-		switch {
-		case connected:
-			rule.required = connectedRTR
-			rule.optional = connectedRTROptional
-			if receives {
-				rule.required |= reliableReceiver
-			}
-		case t == TypeUD, t == TypeDriver:
-			rule.optional = AttrPKeyIndex | AttrQKey
-		}
-	case from == StateRTR && to == StateRTS:
-		rule.optional = AttrCurState | AttrRateLimit
-		switch {
-		case connected:
-			rule.required |= AttrSQPSN
-			rule.optional |= connectedRTSOptional
-			if requests {
-				rule.required |= reliableRequester
-			}
-			if t == TypeXRCRecv {
-				rule.required |= AttrTimeout
-			}
-			if receives {
-				rule.optional |= AttrMinRNRTimer
-			}
-		case t == TypeUD, t == TypeDriver:
-			rule.required |= AttrSQPSN
-			rule.optional |= AttrQKey
-			if t == TypeDriver { // SRD retries receivers that are not ready
-				rule.optional |= AttrRNRRetry
-			}
-		}
-	case from == StateRTS && to == StateRTS, from == StateSQD && to == StateRTS, from == StateSQE && to == StateRTS:
-		rule.optional = AttrCurState | AttrRateLimit | AttrQKey
-		if connected {
-			rule.optional = connectedRTSOptional | AttrMinRNRTimer | AttrRateLimit
-		}
-	case from == StateRTS && to == StateSQD:
-		rule.optional = AttrSQDAsyncNotify
-	case from == StateSQD && to == StateSQD:
-		rule.optional = attrAll &^ (AttrCurState | AttrDestQPN | AttrRQPSN | AttrSQPSN | AttrSQDAsyncNotify | AttrCap)
+	}
+	switch [2]QPState{from, to} {
+	case [2]QPState{StateReset, StateInit}:
+		need(connected, attrsInit)
+		need(datagram, attrsInitUD)
+		need(t == TypeRawPacket, AttrPort)
+	case [2]QPState{StateInit, StateInit}:
+		allow(connected, attrsInit)
+		allow(datagram, attrsInitUD)
+	case [2]QPState{StateInit, StateRTR}:
+		need(connected, attrsPath)
+		need(responds, attrsResponder)
+		allow(connected, AttrAltPath|AttrAccess|AttrPKeyIndex)
+		allow(datagram, AttrPKeyIndex|AttrQKey)
+	case [2]QPState{StateRTR, StateRTS}:
+		need(t != TypeRawPacket, AttrSQPSN)
+		need(requests, attrsRequester)
+		need(t == TypeXRCRecv, AttrTimeout)
+		allow(t == TypeRawPacket, AttrRateLimit)
+		allow(t == TypeDriver, AttrRNRRetry)
+		allowRunning(&rule, connected, responds, datagram)
+	case [2]QPState{StateRTS, StateRTS}:
+		allow(t == TypeRawPacket, AttrRateLimit)
+		allowRunning(&rule, connected, responds, datagram)
+	case [2]QPState{StateSQD, StateRTS}:
+		allowRunning(&rule, connected, responds, datagram)
+	case [2]QPState{StateSQE, StateRTS}:
+		allow(datagram, AttrCurState|AttrQKey)
+		allow(t == TypeUC, AttrCurState|AttrAccess)
+	case [2]QPState{StateRTS, StateSQD}:
+		allow(t != TypeRawPacket, AttrSQDAsyncNotify)
+	case [2]QPState{StateSQD, StateSQD}:
+		allow(datagram, AttrPKeyIndex|AttrQKey)
+		allow(connected, AttrAV|AttrAltPath|AttrAccess|AttrPKeyIndex|AttrPathMigState)
+		allow(connected && t != TypeUC, AttrPort|AttrTimeout)
+		allow(requests, attrsRequester)
+		allow(responds, attrsResponder)
 	default:
 		return transition{}, false
 	}
 	return rule, true
+}
+
+// allowRunning adds what may change on the way to RTS, whatever the start.
+func allowRunning(rule *transition, connected, responds, datagram bool) {
+	switch {
+	case datagram:
+		rule.optional |= AttrCurState | AttrQKey
+	case connected:
+		rule.optional |= attrsRunning
+	}
+	if responds {
+		rule.optional |= AttrMinRNRTimer
+	}
 }
 
 // explainMask names what is wrong with a modification, "" when its mask is as

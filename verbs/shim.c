@@ -1,8 +1,11 @@
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <dlfcn.h>
 #include "shim.h"
 
 struct vb_table vb;
+struct vb_newer_table vb_newer;
 static void *vb_handle;
 
 const char *vb_load(void *handle)
@@ -28,6 +31,9 @@ const char *vb_load(void *handle)
 			return table[i].name;
 		*(void **)((char *)&vb + table[i].slot) = p;
 	}
+#define X(fn, result, args) vb_newer.fn = (result(*) args)dlsym(handle, #fn);
+	VB_NEWER(X)
+#undef X
 	vb_handle = handle;
 	return NULL;
 }
@@ -91,3 +97,28 @@ AT(ibv_wc, slid, 42);
 AT(ibv_wc, sl, 44);
 AT(ibv_wc, dlid_path_bits, 45);
 _Static_assert(sizeof(struct ibv_wc) == 48, "ibv_wc");
+
+_Static_assert(sizeof(struct ibv_port_attr) == 52 || sizeof(struct ibv_port_attr) == 56, "ibv_port_attr");
+AT(ibv_port_attr, port_cap_flags2, 48);
+
+AT(ibv_grh, sgid, 8);
+AT(ibv_grh, dgid, 24);
+_Static_assert(sizeof(struct ibv_grh) == 40, "ibv_grh");
+
+AT(ibv_flow_attr, type, 4);
+AT(ibv_flow_attr, size, 8);
+AT(ibv_flow_attr, priority, 10);
+AT(ibv_flow_attr, num_of_specs, 12);
+AT(ibv_flow_attr, port, 13);
+AT(ibv_flow_attr, flags, 16);
+_Static_assert(sizeof(struct ibv_flow_attr) == 20, "ibv_flow_attr");
+AT(ibv_flow_spec_eth, val, 6);
+_Static_assert(sizeof(struct ibv_flow_spec_eth) == 40, "ibv_flow_spec_eth");
+AT(ibv_flow_spec_ipv4, val, 8);
+_Static_assert(sizeof(struct ibv_flow_spec_ipv4) == 24, "ibv_flow_spec_ipv4");
+AT(ibv_flow_spec_ipv6, val, 8);
+_Static_assert(sizeof(struct ibv_flow_spec_ipv6) == 88, "ibv_flow_spec_ipv6");
+AT(ibv_flow_spec_tcp_udp, val, 6);
+_Static_assert(sizeof(struct ibv_flow_spec_tcp_udp) == 16, "ibv_flow_spec_tcp_udp");
+AT(ibv_flow_spec_action_tag, tag_id, 8);
+AT(ibv_flow_spec_counter_action, counters, 8);

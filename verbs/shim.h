@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <infiniband/verbs.h>
+#include "newer.h"
 
 /* In the header some names are also function-like macros; the table's entries
  * are written without parentheses, so the macros do not apply to them. */
@@ -57,7 +58,6 @@
 	X(ibv_qp_to_qp_ex)                                                     \
 	X(ibv_create_ah)                                                       \
 	X(ibv_init_ah_from_wc)                                                 \
-	X(ibv_create_ah_from_wc)                                               \
 	X(ibv_destroy_ah)                                                      \
 	X(ibv_attach_mcast)                                                    \
 	X(ibv_detach_mcast)                                                    \
@@ -79,8 +79,7 @@
 	X(ibv_import_mr)                                                       \
 	X(ibv_unimport_mr)                                                     \
 	X(ibv_import_dm)                                                       \
-	X(ibv_unimport_dm)                                                     \
-	X(ibv_resolve_eth_l2_from_gid)
+	X(ibv_unimport_dm)
 
 struct vb_table {
 #define X(name) __typeof__(name) *name;

@@ -15,7 +15,7 @@ static int vb_post_ex(struct ibv_qp_ex *ex, void *list, struct ibv_send_wr **bad
 	for (wr = list; wr; wr = wr->next) {
 		ex->wr_id = wr->wr_id;
 		ex->wr_flags = wr->send_flags;
-		switch (wr->opcode) {
+		switch ((int)wr->opcode) {
 		case IBV_WR_RDMA_WRITE:
 			ex->wr_rdma_write(ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
 			break;
@@ -48,6 +48,16 @@ static int vb_post_ex(struct ibv_qp_ex *ex, void *list, struct ibv_send_wr **bad
 		case IBV_WR_BIND_MW:
 			ex->wr_bind_mw(ex, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
 			break;
+		case IBV_WR_TSO:
+			ex->wr_send_tso(ex, wr->tso.hdr, wr->tso.hdr_sz, wr->tso.mss);
+			break;
+		case 14: // flush: address, key, length, and type and level, in the order of sendWR
+			vb_wr_flush(ex)(ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, ((uint64_t *)&wr->wr)[2],
+					((uint8_t *)&wr->wr)[24], ((uint8_t *)&wr->wr)[25]);
+			break;
+		case IBV_WR_ATOMIC_WRITE:
+			ex->wr_atomic_write(ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, (uint64_t *)&wr->wr + 2);
+			break;
 		default:
 			ex->wr_abort(ex);
 			return EOPNOTSUPP;
@@ -56,7 +66,8 @@ static int vb_post_ex(struct ibv_qp_ex *ex, void *list, struct ibv_send_wr **bad
 			ex->wr_set_ud_addr(ex, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 		else if (ex->qp_base.qp_type == IBV_QPT_XRC_SEND)
 			ex->wr_set_xrc_srqn(ex, wr->qp_type.xrc.remote_srqn);
-		if (wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_BIND_MW)
+		if (wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_BIND_MW ||
+		    (int)wr->opcode == 14 || wr->opcode == IBV_WR_ATOMIC_WRITE)
 			continue;
 		if (wr->send_flags & IBV_SEND_INLINE) {
 			if (wr->num_sge == 1)
@@ -91,4 +102,19 @@ import "unsafe"
 // the driver takes the batch when it completes.
 func (q *QP) postExtended(list, bad unsafe.Pointer) C.int {
 	return C.vb_post_ex(q.ex, list, (**C.struct_ibv_send_wr)(bad))
+}
+
+// gathersWrong tells whether the device's provider cannot be given a list of
+// buffers through ibv_wr_set_sge_list. That of rxe takes the first buffer's
+// length for all of them when it sums the message, up to rdma-core 65 at
+// least, and so sends too much or too little without an error (reported on
+// linux-rdma in May 2026: "wr_set_sge_list() summed the SGE lengths with a
+// loop that never advanced"). Such batches go through ibv_post_send, which
+// feeds the same queue. rxe is known by its vendor, 0xffffff
+// (drivers/infiniband/sw/rxe/rxe_param.h).
+func (d *Device) gathersWrong() bool { return d.isRXE() }
+
+func (d *Device) isRXE() bool {
+	a, err := d.Attr()
+	return err == nil && a.VendorID == 0xffffff
 }

@@ -89,4 +89,3 @@ func (l *Library) Version(name, version string) unsafe.Pointer {
 	defer C.free(unsafe.Pointer(cversion))
 	return C.dlvsym(l.handle, cname, cversion)
 }
-

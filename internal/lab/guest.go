@@ -307,8 +307,13 @@ const guestPath = "/peerdirect/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr
 
 // execute runs the command and gives its status.
 func execute(s *guestSetup, conn *frameConn) int {
-	// LookPath and the shell of an interactive session use the same PATH.
+	// LookPath and the shell of an interactive session use the same PATH, and
+	// a relative name begins where the command will run.
 	os.Setenv("PATH", guestPath)
+	if err := os.Chdir(sharePath("src")); err != nil {
+		fmt.Fprintf(frameWriter{conn, frameStderr}, "peerdirect: %v\n", err)
+		return 126
+	}
 	path, err := exec.LookPath(s.Command[0])
 	if err != nil {
 		fmt.Fprintf(frameWriter{conn, frameStderr}, "peerdirect: %s: not found in the guest's PATH, %s\n", s.Command[0], guestPath)

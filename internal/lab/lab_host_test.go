@@ -80,6 +80,19 @@ func TestHostSignalAndOrphans(t *testing.T) {
 	}
 }
 
+// A relative name begins in the folder that the user started from.
+func TestHostRelativeCommand(t *testing.T) {
+	src := t.TempDir()
+	if err := os.WriteFile(filepath.Join(src, "tool"), []byte("#!/bin/sh\nexit 9\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	err := Run(t.Context(), Options{Source: src, Command: []string{"./tool"}, Stdout: io.Discard, Stderr: t.Output(), Log: t.Output()})
+	var exit *ExitError
+	if !errors.As(err, &exit) || exit.Status != 9 {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestHostTwoNodes(t *testing.T) {
 	out, errs, err := inLab(t, Options{Nodes: 2}, `
 set -e
@@ -107,7 +120,7 @@ func TestHostTimeout(t *testing.T) {
 	if !errors.As(err, &hung) || !strings.Contains(hung.Console, "the last message") || out != "up\n" {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if took := time.Since(start); took > 25*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
 }

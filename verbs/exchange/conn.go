@@ -1,0 +1,399 @@
+package exchange
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Role is the part of a side where the two differ.
+type Role int
+
+const (
+	Dialer   Role = iota // speaks first
+	Acceptor             // listened
+)
+
+const (
+	// PeerTimeout is how long a silent loss of the peer or of the network goes
+	// unnoticed.
+	PeerTimeout = 5 * time.Second
+
+	keepAliveIdle     = 2 * time.Second
+	keepAliveInterval = time.Second
+
+	queueMax = 16 // frames received ahead of Receive
+	lingerIn = time.Second
+)
+
+// Conn is a conversation with one peer. One goroutine of its own reads ahead, so
+// that the end of the peer is noticed while nobody waits for a frame. Send and
+// Receive may be called from different goroutines.
+type Conn struct {
+	nc   net.Conn
+	role Role
+
+	frames  chan frame
+	ended   chan struct{} // closed with err set: nothing more will come
+	closing chan struct{} // closed by Close and Fail: what comes is thrown away
+	reader  chan struct{} // closed when the goroutine has ended
+
+	sending chan struct{} // holds a token while a frame is being written
+	sent    uint32        // frames; belongs to the holder of the token
+
+	mu     sync.Mutex
+	err    error
+	closed bool
+}
+
+// New begins a conversation over a connection, which it takes over.
+func New(nc net.Conn, role Role) *Conn {
+	c := &Conn{
+		nc: nc, role: role,
+		frames:  make(chan frame, queueMax),
+		ended:   make(chan struct{}),
+		closing: make(chan struct{}),
+		reader:  make(chan struct{}),
+		sending: make(chan struct{}, 1),
+	}
+	tune(nc)
+	go c.read()
+	return c
+}
+
+// tune makes TCP notice a peer that is gone without a word. Without the options
+// the conversation works as well, so that no failure here is one.
+func tune(nc net.Conn) {
+	tcp, ok := nc.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	tcp.SetKeepAliveConfig(net.KeepAliveConfig{
+		Enable:   true,
+		Idle:     keepAliveIdle,
+		Interval: keepAliveInterval,
+		Count:    int((PeerTimeout - keepAliveIdle) / keepAliveInterval),
+	})
+	if raw, err := tcp.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) {
+			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(PeerTimeout.Milliseconds()))
+		})
+	}
+}
+
+// Peer is the other side's address.
+func (c *Conn) Peer() string { return c.nc.RemoteAddr().String() }
+
+// LocalAddr is this side's address.
+func (c *Conn) LocalAddr() net.Addr { return c.nc.LocalAddr() }
+
+// RemoteAddr is the other side's address.
+func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
+
+// Role tells which side this is.
+func (c *Conn) Role() Role { return c.role }
+
+func (c *Conn) read() {
+	defer close(c.reader)
+	for number := uint32(0); ; number++ {
+		f, err := readFrame(c.nc, number)
+		if err == nil && f.typ == typeError {
+			err = remoteError(f.payload)
+		}
+		if err != nil {
+			c.end(err)
+			return
+		}
+		select {
+		case c.frames <- f:
+		case <-c.closing:
+		}
+	}
+}
+
+func remoteError(payload []byte) error {
+	e := new(RemoteError)
+	if err := json.Unmarshal(payload, e); err != nil {
+		return &Error{Err: ErrProtocol, Detail: fmt.Sprintf("sent an error that cannot be read: %v", err)}
+	}
+	e.Text = plain(e.Text)
+	return e
+}
+
+// end notes the first reason why nothing more comes.
+func (c *Conn) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	switch {
+	case c.closed:
+		err = ErrClosed
+	case errors.Is(err, io.EOF):
+		err = &Error{Err: ErrPeerGone, Detail: "the peer closed the connection"}
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
+		err = &Error{Err: ErrPeerGone, Detail: "the peer dropped the connection: its program has ended"}
+	case errors.Is(err, syscall.ETIMEDOUT):
+		err = &Error{Err: ErrPeerGone, Detail: fmt.Sprintf("no sign of life from the peer for %v: its machine or the network is down", PeerTimeout)}
+	}
+	c.err = err
+	close(c.ended)
+}
+
+// Err is why the conversation is over, and nil while it is not.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	err := c.err
+	c.mu.Unlock()
+	if err == nil {
+		return nil
+	}
+	return c.error("exchange with", err)
+}
+
+// error names the operation and the peer.
+func (c *Conn) error(op string, err error) error {
+	e := &Error{Op: op, Peer: c.Peer(), Err: err}
+	if inner, ok := err.(*Error); ok {
+		if inner.Op != "" {
+			return inner
+		}
+		e.Err, e.Detail = inner.Err, inner.Detail
+	}
+	return e
+}
+
+// Send sends a frame of the given type with v as JSON.
+func (c *Conn) Send(ctx context.Context, t Type, v any) error {
+	op := fmt.Sprintf("send %v to", t)
+	payload, err := json.Marshal(v)
+	if err != nil {
+		return c.error(op, err)
+	}
+	if len(payload) > MaxPayload {
+		return c.error(op, &Error{Err: ErrProtocol, Detail: fmt.Sprintf("%d bytes, at most %d fit into a frame", len(payload), MaxPayload)})
+	}
+	select {
+	case c.sending <- struct{}{}:
+		defer func() { <-c.sending }()
+	case <-ctx.Done():
+		return c.error(op, ctx.Err())
+	}
+	if err := ctx.Err(); err != nil {
+		return c.error(op, err)
+	}
+	c.mu.Lock()
+	over := c.err
+	if c.closed {
+		over = ErrClosed
+	}
+	c.mu.Unlock()
+	if over != nil {
+		return c.error(op, over)
+	}
+	b := make([]byte, 0, headerSize+len(payload))
+	b = append(appendHeader(b, t, len(payload), c.sent), payload...)
+	n, err := c.write(ctx, b)
+	if err == nil {
+		c.sent++
+		return nil
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+		if n > 0 {
+			// The rest of the frame would be needed before anything else.
+			c.end(&Error{Err: err, Detail: "a frame was cut off by its context"})
+			c.nc.Close()
+		}
+		return c.error(op, err)
+	}
+	// A peer that failed says why before it closes: that is the better error,
+	// and on its way.
+	select {
+	case <-c.ended:
+	case <-ctx.Done():
+	case <-time.After(lingerIn):
+	}
+	c.end(err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.error(op, c.err)
+}
+
+// write writes with the context's end as the deadline.
+func (c *Conn) write(ctx context.Context, b []byte) (int, error) {
+	fired := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(fired)
+		c.nc.SetWriteDeadline(time.Unix(1, 0))
+	})
+	n, err := c.nc.Write(b)
+	if !stop() {
+		<-fired
+		c.nc.SetWriteDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// Receive waits for the next frame, which must be of the given type, and reads
+// its JSON into v. A nil v throws the payload away. A peer that failed ends it
+// with a *RemoteError.
+func (c *Conn) Receive(ctx context.Context, want Type, v any) error {
+	op := fmt.Sprintf("receive %v from", want)
+	f, err := c.next(ctx)
+	if err != nil {
+		return c.error(op, err)
+	}
+	if f.typ != want {
+		return c.error(op, &Error{Err: ErrProtocol, Detail: fmt.Sprintf("sent a frame of another kind: %v", f.typ)})
+	}
+	if v == nil {
+		return nil
+	}
+	if err := json.Unmarshal(f.payload, v); err != nil {
+		return c.error(op, &Error{Err: ErrProtocol, Detail: plain(fmt.Sprintf("sent JSON that does not fit: %v", err))})
+	}
+	return nil
+}
+
+func (c *Conn) next(ctx context.Context) (frame, error) {
+	select {
+	case <-c.closing:
+		return frame{}, ErrClosed
+	default:
+	}
+	// What came before the end, or before the deadline, counts.
+	select {
+	case f := <-c.frames:
+		return f, nil
+	default:
+	}
+	select {
+	case f := <-c.frames:
+		return f, nil
+	case <-c.ended:
+		select {
+		case f := <-c.frames:
+			return f, nil
+		default:
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return frame{}, c.err
+	case <-ctx.Done():
+		return frame{}, ctx.Err()
+	}
+}
+
+// Barrier waits until the peer has come to its Barrier too. Frames that were
+// sent before it must have been received.
+func (c *Conn) Barrier(ctx context.Context) error {
+	if err := c.Send(ctx, typeReady, struct{}{}); err != nil {
+		return err
+	}
+	return c.Receive(ctx, typeReady, nil)
+}
+
+// Watch gives a context that ends as soon as the peer closes the connection or
+// reports an error; context.Cause tells which. It takes no frames away, but the
+// peer's end is seen only while no more than 16 frames wait to be received. The
+// function ends the watch.
+func (c *Conn) Watch(ctx context.Context) (context.Context, context.CancelFunc) {
+	watched, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-c.ended:
+			cancel(c.Err())
+		case <-watched.Done():
+		}
+	}()
+	return watched, func() { cancel(context.Canceled) }
+}
+
+// Fail tells the peer why this side gives up and closes the connection. It is
+// for the error's sake bounded to about a second, whatever the peer does, and
+// gives the error back. A failure that came from the peer is not sent again.
+func (c *Conn) Fail(err error) error {
+	if err == nil {
+		err = errors.New("unknown failure")
+	}
+	defer c.Close()
+	var remote *RemoteError
+	if errors.As(err, &remote) || c.over() && !errors.Is(err, ErrVersion) {
+		return err
+	}
+	c.discard()
+	ctx, cancel := context.WithTimeout(context.Background(), lingerIn)
+	defer cancel()
+	if c.tell(ctx, err) != nil {
+		return err
+	}
+	// Closing with data unread would make TCP throw away what was sent last:
+	// let the peer close first.
+	if half, ok := c.nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		select {
+		case <-c.reader:
+			c.nc.SetReadDeadline(time.Now().Add(lingerIn))
+			io.CopyN(io.Discard, c.nc, MaxPayload)
+		case <-ctx.Done():
+		}
+	}
+	return err
+}
+
+// tell sends the error frame, also where reading has ended already.
+func (c *Conn) tell(ctx context.Context, err error) error {
+	payload, merr := json.Marshal(RemoteError{Text: plain(err.Error()), Class: ClassOf(err)})
+	if merr != nil {
+		return merr
+	}
+	select {
+	case c.sending <- struct{}{}:
+		defer func() { <-c.sending }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	b := append(appendHeader(nil, typeError, len(payload), c.sent), payload...)
+	c.sent++
+	_, werr := c.write(ctx, b)
+	return werr
+}
+
+func (c *Conn) over() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// discard makes the reader throw away what comes from now on.
+func (c *Conn) discard() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.closed = true
+		close(c.closing)
+	}
+}
+
+// Close ends the conversation.
+func (c *Conn) Close() error {
+	c.discard()
+	err := c.nc.Close()
+	<-c.reader
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,408 @@
+//go:build lab
+
+package verbs
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func descriptors(t *testing.T) int {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// settles waits until a count is back where it was.
+func settles(t *testing.T, what string, want int, count func() int) {
+	t.Helper()
+	for range 100 {
+		if count() <= want {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("%d %s are left, there were %d", count(), what, want)
+}
+
+func TestClosingEverythingLeavesNothing(t *testing.T) {
+	fds, goroutines, before := 0, 0, Live()
+	for round := range 3 {
+		t.Run("round", func(t *testing.T) {
+			dev := device(t)
+			pd := must[*PD](t)(dev.AllocPD())
+			ch := must[*Channel](t)(dev.CreateChannel())
+			cq := must[*CQ](t)(dev.CreateCQ(CQOptions{Channel: ch}))
+			mem := must[*Buffer](t)(NewBuffer(1<<16, BufferOptions{}))
+			must[*MR](t)(pd.Register(mem.Bytes(), allAccess))
+			qp := must[*QP](t)(pd.CreateQP(QPOptions{CQ: cq}))
+			batches(t, qp)
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+			defer cancel()
+			ch.Wait(ctx)
+			dev.NextEvent(ctx)
+		})
+		if round == 0 { // the library's own descriptors are open now
+			fds, goroutines = descriptors(t), runtime.NumGoroutine()
+		}
+	}
+	settles(t, "descriptors", fds, func() int { return descriptors(t) })
+	settles(t, "goroutines", goroutines, runtime.NumGoroutine)
+	for kind, n := range Live() {
+		if n != before[kind] {
+			t.Errorf("%d objects of kind %s, were %d", n, kind, before[kind])
+		}
+	}
+}
+
+func TestClosingNamesWhoStandsOnAnObject(t *testing.T) {
+	dev := device(t)
+	pd := must[*PD](t)(dev.AllocPD())
+	mem := must[*Buffer](t)(NewBuffer(4096, BufferOptions{}))
+	cq := must[*CQ](t)(dev.CreateCQ(CQOptions{}))
+	mr := must[*MR](t)(pd.Register(mem.Bytes(), allAccess))
+	qp := must[*QP](t)(pd.CreateQP(QPOptions{CQ: cq}))
+	refused(t, dev.Close(), ErrBusy, pd.name(), cq.name())
+	refused(t, pd.Close(), ErrBusy, mr.name(), qp.name())
+	refused(t, cq.Close(), ErrBusy, qp.name())
+	for range 2 {
+		if err := qp.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err := qp.State()
+	refused(t, err, ErrClosed)
+	refused(t, qp.Fail(), ErrClosed)
+	if err := cq.Close(); err != nil {
+		t.Error(err)
+	}
+	_, err = cq.Poll(make([]Completion, 1))
+	refused(t, err, ErrClosed)
+	_, err = pd.CreateQP(QPOptions{CQ: cq})
+	refused(t, err, ErrClosed, cq.name())
+	if s := mr.At(0, 8); s.bad {
+		t.Error("a slice of an open region is bad")
+	}
+	mr.Close()
+	if s := mr.At(0, 8); !s.bad {
+		t.Error("a slice of a closed region is good")
+	}
+}
+
+func TestManyMayCloseAtOnce(t *testing.T) {
+	dev := device(t)
+	pd := must[*PD](t)(dev.AllocPD())
+	mem := must[*Buffer](t)(NewBuffer(4096, BufferOptions{}))
+	for range 20 {
+		mr, err := pd.Register(mem.Bytes(), allAccess)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if err := mr.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+func TestClosingAChannelEndsItsWaiters(t *testing.T) {
+	dev := device(t)
+	ch, err := dev.CreateChannel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 3)
+	for range 3 {
+		go func() {
+			_, err := ch.Wait(context.Background())
+			ended <- err
+		}()
+	}
+	time.Sleep(50 * time.Millisecond)
+	if err := ch.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		select {
+		case err := <-ended:
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("the waiter got %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("a waiter hangs")
+		}
+	}
+	_, err = ch.Wait(context.Background())
+	refused(t, err, ErrClosed)
+}
+
+func TestClosingADeviceEndsNextEvent(t *testing.T) {
+	name := device(t).Name()
+	dev, err := Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := dev.NextEvent(context.Background()); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	time.Sleep(50 * time.Millisecond)
+	if err := dev.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("the waiter got %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the waiter hangs")
+	}
+}
+
+// A queue is closed while another goroutine takes its events: each event is
+// acknowledged exactly once, or the library would wait for ever.
+func TestAQueueIsClosedWhileItsEventsAreTaken(t *testing.T) {
+	dev := device(t)
+	rdma(t, dev)
+	pd := must[*PD](t)(dev.AllocPD())
+	ch := must[*Channel](t)(dev.CreateChannel())
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			ch.Wait(ctx)
+		}
+	})
+	for range 50 {
+		cq, err := dev.CreateCQ(CQOptions{Channel: ch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		qp, err := pd.CreateRC(QPOptions{CQ: cq})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cq.RequestNotify(false)
+		rb := qp.RecvBatch()
+		rb.Recv(Slice{}, 1)
+		if err := rb.Post(); err != nil {
+			t.Fatal(err)
+		}
+		rb.Close()
+		if err := qp.Fail(); err != nil {
+			t.Fatal(err)
+		}
+		if err := qp.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cq.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	wg.Wait()
+}
+
+func TestAnObjectThatIsDroppedIsReported(t *testing.T) {
+	dev := device(t)
+	lost := make(chan string, 10)
+	ReportLeaks(func(text string) { lost <- text })
+	defer ReportLeaks(nil)
+	pd := must[*PD](t)(dev.AllocPD())
+	handle := drop(t, pd)
+	for range 50 {
+		runtime.GC()
+		select {
+		case text := <-lost:
+			if !strings.HasPrefix(text, "mr lkey") || !strings.Contains(text, "life_lab_test.go") {
+				t.Errorf("the report says %q", text)
+			}
+			refused(t, pd.Close(), ErrBusy, "dropped without Close")
+			handle()
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	t.Fatal("the lost region was not reported")
+}
+
+// drop loses a region and gives what cleans up behind it, by C's pointer.
+func drop(t *testing.T, pd *PD) func() {
+	mem := must[*Buffer](t)(NewBuffer(4096, BufferOptions{}))
+	mr, err := pd.Register(mem.Bytes(), LocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, tag := mr.mr, mr.tag
+	return func() {
+		again := &MR{pd: pd, mr: raw}
+		again.tag, again.parents = tag, []*object{&pd.object}
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestForkNeedsNothingOnThisKernel(t *testing.T) {
+	device(t)
+	s, err := ForkStatus()
+	if errors.Is(err, ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s != ForkUnneeded {
+		t.Errorf("fork status %d: kernels from 5.12 on copy pinned pages at fork", s)
+	}
+	if err := ForkInit(); err != nil {
+		t.Error(err)
+	}
+}
+
+// rdmaTool runs a command of iproute2, for at most some seconds.
+func rdmaTool(t *testing.T, args ...string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Logf("%s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return err
+}
+
+func TestADeviceIsRemovedUnderAnOpenContext(t *testing.T) {
+	if driver := device(t); !driver.isRXE() {
+		t.Skip("makes a second rxe device, which needs its module")
+	}
+	for _, args := range [][]string{
+		{"ip", "link", "add", "gone0", "type", "dummy"},
+		{"ip", "addr", "add", "198.18.0.1/24", "dev", "gone0"},
+		{"ip", "link", "set", "gone0", "up"},
+		{"rdma", "link", "add", "gonerxe", "type", "rxe", "netdev", "gone0"},
+	} {
+		if err := rdmaTool(t, args...); err != nil {
+			t.Skip("cannot make a device to remove")
+		}
+	}
+	dev, err := Open("gonerxe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ch, err := dev.CreateChannel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cq, err := dev.CreateCQ(CQOptions{Channel: ch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var qp [2]*RC
+	for i := range qp {
+		if qp[i], err = pd.CreateRC(QPOptions{CQ: cq}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	join(t, qp[0], qp[1], ConnectOptions{})
+	rb := qp[1].RecvBatch()
+	defer rb.Close()
+	rb.Recv(Slice{}, 1)
+	if err := rb.Post(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cq.RequestNotify(false); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	events := make(chan AsyncEvent, 16)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			e, err := dev.NextEvent(ctx)
+			if err != nil {
+				t.Logf("NextEvent ended with %v", err)
+				return
+			}
+			events <- e
+		}
+	})
+	wg.Go(func() {
+		_, err := ch.Wait(ctx)
+		t.Logf("Wait ended with %v", err)
+	})
+	deleted := make(chan error, 1)
+	go func() { deleted <- rdmaTool(t, "rdma", "link", "del", "gonerxe") }()
+	select {
+	case err := <-deleted:
+		t.Logf("the deletion ended at once: %v", err)
+	case <-time.After(2 * time.Second):
+		t.Log("the deletion waits for the open context")
+	}
+	wg.Wait() // by the context's end at the latest
+	close(events)
+	fatal := false
+	for e := range events {
+		t.Logf("event: %v", e)
+		fatal = fatal || e.Type == EventDeviceFatal
+	}
+	if !fatal {
+		t.Error("nothing told that the device is gone")
+	}
+	// What is posted and polled now ends in some way; it neither hangs nor
+	// crashes.
+	b := qp[0].Batch()
+	defer b.Close()
+	b.Send(Slice{}, 2)
+	t.Logf("posting afterwards: %v", b.Post())
+	n, err := cq.Poll(make([]Completion, 4))
+	t.Logf("polling afterwards: %d, %v", n, err)
+	_, err = qp[0].State()
+	t.Logf("querying afterwards: %v", err)
+	if err == nil {
+		t.Error("the queue pair of a device that is gone has a state")
+	}
+	for _, c := range []interface{ Close() error }{qp[0], qp[1], cq, ch, pd, dev} {
+		if err := c.Close(); err != nil {
+			t.Errorf("closing after the removal: %v", err)
+		}
+	}
+	settles(t, "devices", 0, func() int {
+		infos, _ := Devices()
+		n := 0
+		for _, i := range infos {
+			if i.Name == "gonerxe" {
+				n++
+			}
+		}
+		return n
+	})
+	rdmaTool(t, "ip", "link", "del", "gone0")
+}
