@@ -87,7 +87,9 @@ func TestAttributesAreThoseOfIbvDevinfo(t *testing.T) {
 		"phys_state":                fmt.Sprintf("%s (%d)", p.Physical(), p.PhysState),
 		"max_vl_num":                fmt.Sprintf("%d (%d)", p.VLs(), p.MaxVLNum),
 	} {
-		if got, ok := info[key]; ok && got != fmt.Sprint(want) {
+		if got, ok := info[key]; ok && strings.HasPrefix(got, "invalid") {
+			t.Logf("%s: ibv_devinfo says %s, we say %v", key, got, want)
+		} else if ok && got != fmt.Sprint(want) {
 			t.Errorf("%s: ibv_devinfo says %q, we say %v", key, got, want)
 		} else if !ok {
 			t.Logf("%s: not printed by this ibv_devinfo", key)

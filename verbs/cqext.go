@@ -94,28 +94,33 @@ static void vb_read_ext(struct ibv_cq_ex *cq, uint64_t with, vb_read_fn more, st
 }
 
 // Fills up to max records, stride bytes apart: struct ibv_wc alone, or the
-// whole of struct vb_ext_wc where the stride has room for it.
-static int vb_poll_ext(struct ibv_cq_ex *cq, int max, void *out, size_t stride, uint64_t with, void *more)
+// whole of struct vb_ext_wc where the stride has room for it. With singly each
+// completion is a round of its own.
+static int vb_poll_ext(struct ibv_cq_ex *cq, int max, void *out, size_t stride, uint64_t with, void *more, int singly)
 {
-	struct ibv_poll_cq_attr attr = {0};
-	int n = 0, rc;
+	int n = 0;
 
-	rc = cq->start_poll(cq, &attr);
-	if (rc)
-		return rc == ENOENT ? 0 : rc < 0 ? rc : -rc;
-	for (;;) {
-		void *at = (char *)out + n * stride;
+	while (n < max) {
+		struct ibv_poll_cq_attr attr = {0};
+		int rc = cq->start_poll(cq, &attr);
 
-		vb_read_wc(cq, with, at);
-		if (stride >= sizeof(struct vb_ext_wc))
-			vb_read_ext(cq, with, (vb_read_fn)more, at);
-		if (++n == max)
-			break;
-		// An error here surfaces again when the next poll starts.
-		if (cq->next_poll(cq))
+		if (rc && n)
+			return n; // an error surfaces again in the next round
+		if (rc)
+			return rc == ENOENT ? 0 : rc < 0 ? rc : -rc;
+		do {
+			void *at = (char *)out + n * stride;
+
+			vb_read_wc(cq, with, at);
+			if (stride >= sizeof(struct vb_ext_wc))
+				vb_read_ext(cq, with, (vb_read_fn)more, at);
+			n++;
+			rc = singly || n == max ? ENOENT : cq->next_poll(cq);
+		} while (!rc);
+		cq->end_poll(cq);
+		if (!singly)
 			break;
 	}
-	cq->end_poll(cq);
 	return n;
 }
 
@@ -201,6 +206,11 @@ type extended struct {
 	cq   *C.struct_ibv_cq_ex
 	with WCFlags
 	read unsafe.Pointer
+	// singly: the provider of rxe counts a completion twice when a round ends
+	// because the queue is empty, in rdma-core 44 and some later versions; it
+	// is right when each round takes one completion (cq_next_poll and
+	// cq_end_poll of providers/rxe/rxe.c both advance the index).
+	singly C.int
 }
 
 func (q *CQ) createExtended(cookie uintptr, o CQOptions) (*C.struct_ibv_cq, error) {
@@ -245,11 +255,14 @@ func (q *CQ) createExtended(cookie uintptr, o CQOptions) (*C.struct_ibv_cq, erro
 	// attributes: no event can have come yet, since nothing is armed.
 	C.vb_set_cookie(p, C.uintptr_t(cookie))
 	q.ext = &extended{cq: p, with: o.WC, read: o.Read}
+	if o.Create == nil && q.dev.isRXE() {
+		q.ext.singly = 1
+	}
 	return (*C.struct_ibv_cq)(unsafe.Pointer(p)), nil
 }
 
 func (x *extended) poll(out unsafe.Pointer, n int, stride uintptr) int {
-	return int(C.vb_poll_ext(x.cq, C.int(n), out, C.size_t(stride), C.uint64_t(x.with), x.read))
+	return int(C.vb_poll_ext(x.cq, C.int(n), out, C.size_t(stride), C.uint64_t(x.with), x.read, x.singly))
 }
 
 // PollExt takes up to len(out) completions with what the queue adds to them,

@@ -25,6 +25,8 @@ import (
 	"strings"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // NodeType is what a device is in its fabric (enum ibv_node_type).
@@ -223,6 +225,11 @@ func openDevice(d *C.struct_ibv_device, info DeviceInfo) (*Device, error) {
 	if ctx == nil {
 		dev.detach()
 		detail := ""
+		// libibverbs looks for the node elsewhere when it may not open this
+		// one, and then reports that there is none.
+		if denied := unix.Access(info.CharDev, unix.R_OK|unix.W_OK); errors.Is(denied, ErrPermission) {
+			errno = denied
+		}
 		if errors.Is(errno, ErrPermission) {
 			detail = "no access to " + info.CharDev + "; check its mode and group"
 		}

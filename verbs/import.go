@@ -43,8 +43,13 @@ import "fmt"
 // is imported here is let go by Close and destroyed by its maker.
 
 // CommandFD is the device's descriptor in the kernel, for ImportDevice in
-// another process. It stays the device's: send a duplicate.
-func (d *Device) CommandFD() int { return int(C.vb_cmd_fd(d.ctx)) }
+// another process, -1 once it is closed. It stays the device's: send a duplicate.
+func (d *Device) CommandFD() int {
+	if d.ctx == nil {
+		return -1
+	}
+	return int(C.vb_cmd_fd(d.ctx))
+}
 
 // KernelHandle names the domain to ImportPD.
 func (pd *PD) KernelHandle() uint32 { return uint32(pd.pd.handle) }

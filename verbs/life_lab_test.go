@@ -276,7 +276,9 @@ func TestForkNeedsNothingOnThisKernel(t *testing.T) {
 		t.Errorf("fork status %d: kernels from 5.12 on copy pinned pages at fork", s)
 	}
 	if err := ForkInit(); err != nil {
-		t.Error(err)
+		// Older libraries refuse after the first registration, even where
+		// there is nothing to do.
+		refused(t, err, errInvalid, "before the first registration")
 	}
 }
 
@@ -360,10 +362,12 @@ func TestADeviceIsRemovedUnderAnOpenContext(t *testing.T) {
 	})
 	deleted := make(chan error, 1)
 	go func() { deleted <- rdmaTool(t, "rdma", "link", "del", "gonerxe") }()
+	waits := false
 	select {
 	case err := <-deleted:
 		t.Logf("the deletion ended at once: %v", err)
 	case <-time.After(2 * time.Second):
+		waits = true
 		t.Log("the deletion waits for the open context")
 	}
 	wg.Wait() // by the context's end at the latest
@@ -372,9 +376,6 @@ func TestADeviceIsRemovedUnderAnOpenContext(t *testing.T) {
 	for e := range events {
 		t.Logf("event: %v", e)
 		fatal = fatal || e.Type == EventDeviceFatal
-	}
-	if !fatal {
-		t.Error("nothing told that the device is gone")
 	}
 	// What is posted and polled now ends in some way; it neither hangs nor
 	// crashes.
@@ -386,8 +387,13 @@ func TestADeviceIsRemovedUnderAnOpenContext(t *testing.T) {
 	t.Logf("polling afterwards: %d, %v", n, err)
 	_, err = qp[0].State()
 	t.Logf("querying afterwards: %v", err)
-	if err == nil {
+	switch {
+	case !waits && !fatal:
+		t.Error("the device went without an event")
+	case !waits && err == nil:
 		t.Error("the queue pair of a device that is gone has a state")
+	case waits && err != nil:
+		t.Error("the device waits to go and does not work meanwhile")
 	}
 	for _, c := range []interface{ Close() error }{qp[0], qp[1], cq, ch, pd, dev} {
 		if err := c.Close(); err != nil {
@@ -404,5 +410,13 @@ func TestADeviceIsRemovedUnderAnOpenContext(t *testing.T) {
 		}
 		return n
 	})
+	if waits {
+		select {
+		case err := <-deleted:
+			t.Logf("the deletion ended after the close: %v", err)
+		case <-time.After(15 * time.Second):
+			t.Error("the deletion still waits")
+		}
+	}
 	rdmaTool(t, "ip", "link", "del", "gone0")
 }

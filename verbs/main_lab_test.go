@@ -185,18 +185,36 @@ func refused(t testing.TB, err error, class error, words ...string) {
 // event waits for the device's next asynchronous event of a type.
 func event(t testing.TB, dev *Device, want EventType) AsyncEvent {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	e, err := eventWithin(t, dev, want, 20*time.Second)
+	if err != nil {
+		t.Fatalf("waiting for %v: %v", want, err)
+	}
+	return e
+}
+
+func eventWithin(t testing.TB, dev *Device, want EventType, d time.Duration) (AsyncEvent, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	for {
 		e, err := dev.NextEvent(ctx)
-		if err != nil {
-			t.Fatalf("waiting for %v: %v", want, err)
-		}
-		if e.Type == want {
-			return e
+		if err != nil || e.Type == want {
+			return e, err
 		}
 		t.Logf("another event: %v", e)
 	}
+}
+
+// overfill posts with post until a queue refuses, and gives how many it took
+// before: drivers round sizes up and do not always say so.
+func overfill(t testing.TB, post func() error) (int, error) {
+	t.Helper()
+	for n := range 4096 {
+		if err := post(); err != nil {
+			return n, err
+		}
+	}
+	t.Fatal("a queue without end")
+	return 0, nil
 }
 
 const (

@@ -218,6 +218,10 @@ func (m *MR) keys() {
 func (pd *PD) regError(verb string, length uint64, access Access, err error) error {
 	object := fmt.Sprintf("%s, %d bytes, access %v", pd.describe(), length, access)
 	detail := ""
+	if access&OnDemand != 0 && errors.Is(err, syscall.EINVAL) && pd.noODP(length) {
+		// Older drivers take the flag for a wrong one.
+		err = syscall.EOPNOTSUPP
+	}
 	switch {
 	case length == 0:
 		detail = "a region must have at least one byte"
@@ -240,6 +244,13 @@ func (pd *PD) regError(verb string, length uint64, access Access, err error) err
 		detail = "the device has no on-demand paging"
 	}
 	return failed(verb, object, err, detail)
+}
+
+// noODP tells that the device is known to have no on-demand paging, or none of
+// the whole address space.
+func (pd *PD) noODP(length uint64) bool {
+	a, err := pd.dev.Attr()
+	return err == nil && (!a.ODP.Supported || length == math.MaxUint64 && !a.ODP.Implicit)
 }
 
 // PD is the protection domain of the region.

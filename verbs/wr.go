@@ -105,15 +105,15 @@ func (q *QP) postExtended(list, bad unsafe.Pointer) C.int {
 }
 
 // gathersWrong tells whether the device's provider cannot be given a list of
-// buffers through ibv_wr_set_sge_list. That of rxe takes the first buffer's
-// length for all of them when it sums the message, up to rdma-core 65 at
-// least, and so sends too much or too little without an error (reported on
-// linux-rdma in May 2026: "wr_set_sge_list() summed the SGE lengths with a
-// loop that never advanced"). Such batches go through ibv_post_send, which
-// feeds the same queue. rxe is known by its vendor, 0xffffff
-// (drivers/infiniband/sw/rxe/rxe_param.h).
+// buffers through ibv_wr_set_sge_list. That of rxe counts the first buffer's
+// length for all of them when it adds up the message (wr_set_sge_list of
+// providers/rxe/rxe.c; seen with rdma-core 44 and 56, a fix was posted to
+// linux-rdma in May 2026), and so moves too much or too little without an
+// error. Such batches go through ibv_post_send, which feeds the same queue.
 func (d *Device) gathersWrong() bool { return d.isRXE() }
 
+// isRXE knows the software RoCE device by its vendor (RXE_VENDOR_ID of
+// drivers/infiniband/sw/rxe/rxe_param.h).
 func (d *Device) isRXE() bool {
 	a, err := d.Attr()
 	return err == nil && a.VendorID == 0xffffff

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -375,6 +376,36 @@ func TestLabDeadline(t *testing.T) {
 		t.Errorf("after %v: %v", time.Since(start), err)
 	}
 	t.Log(time.Since(start), err)
+}
+
+// The connection manager does not know which ports TCP has, and an iWARP driver
+// needs both: with a quarter of a small range taken, connecting still works.
+func TestLabTCPHasPorts(t *testing.T) {
+	m := newMachine(t)
+	if m.dev.Transport() != verbs.TransportIWARP {
+		t.Skip("only iWARP uses TCP ports")
+	}
+	defer m.watch()()
+	const knob, first, ports = "/proc/sys/net/ipv4/ip_local_port_range", 42000, 64
+	saved, err := os.ReadFile(knob)
+	m.check(err)
+	m.check(os.WriteFile(knob, fmt.Appendf(nil, "%d %d", first, first+ports-1), 0))
+	defer os.WriteFile(knob, saved, 0)
+	for port := first; port < first+ports; port += 4 {
+		l, err := net.Listen("tcp", fmt.Sprintf("%v:%d", m.addr, port))
+		m.check(err)
+		defer l.Close()
+	}
+	ctx := within(t, time.Minute)
+	for range 12 {
+		l := m.listen(ctx)
+		active, passive := m.pair(ctx, l, "x")
+		for _, s := range []side{active, passive} {
+			m.check(s.rc.Close())
+			m.check(s.conn.Close())
+		}
+		m.check(l.Close())
+	}
 }
 
 func TestLabPortInUse(t *testing.T) {
