@@ -439,7 +439,7 @@ func netdevOf(t *testing.T, addr netip.Addr) string {
 const twoNodesPort = 18515
 
 // Two guests: node 0 listens.
-func TestLabTwoNodes(t *testing.T) {
+func TestTwoNodes(t *testing.T) {
 	device, _ := guest(t)
 	peers := os.Getenv("PEERDIRECT_PEERS")
 	if peers == "" {

@@ -1,0 +1,112 @@
+//go:build lab
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/peerdirect/peerdirect/transfer"
+)
+
+// command runs a command line in the background.
+func command(ctx context.Context, args string) (stdout, stderr *bytes.Buffer, code <-chan int) {
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	c := make(chan int, 1)
+	go func() { c <- run(ctx, strings.Fields(args), strings.NewReader(""), stdout, stderr) }()
+	return stdout, stderr, c
+}
+
+func transferDevice(t *testing.T) (device, addr string) {
+	t.Helper()
+	if device = os.Getenv("PEERDIRECT_DEVICE"); device == "" {
+		t.Skip("needs a lab guest with an RDMA device: run make test-lab")
+	}
+	return device, os.Getenv("PEERDIRECT_ADDR")
+}
+
+func TestTransferByCommand(t *testing.T) {
+	device, addr := transferDevice(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	received, listenLog, listening := command(ctx, "transfer listen --once --json -d "+device+" --listen "+addr+":7777")
+	sent, sendLog, sending := command(ctx, "transfer to --json -n 2 --pages 100 --page-size 4K --stride 12K --scatter 9 -d "+device+" "+addr+":7777")
+	if a, b := <-sending, <-listening; a != exitOK || b != exitOK {
+		t.Fatalf("exit %d and %d\n%s\n%s", a, b, sendLog, listenLog)
+	}
+	var results [2]transfer.Result
+	for i, out := range []*bytes.Buffer{sent, received} {
+		d := json.NewDecoder(bytes.NewReader(out.Bytes()))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&results[i]); err != nil {
+			t.Fatalf("%v in %s", err, out)
+		}
+		r := results[i]
+		if c := r.Conditions; r.Schema != transfer.Schema || !r.Verified || r.Pages != 200 || r.Bytes != 200*4096 ||
+			c.Device != device || c.PageSize != 4096 || c.Stride != 12<<10 || c.Seed != 9 || c.Kernel == "" || c.Transport == "" {
+			t.Errorf("%s", out)
+		}
+	}
+	if results[0].Checksum != results[1].Checksum || bytes.Count(received.Bytes(), []byte("\n")) != 1 {
+		t.Errorf("%s\n%s", sent, received)
+	}
+}
+
+// lockedBuffer may be read while a command writes it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestTransferListensUntilInterrupted(t *testing.T) {
+	device, addr := transferDevice(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var stdout, stderr lockedBuffer
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"transfer", "listen", "-d", device, "--listen", addr + ":7778", "--max-bytes", "1M"}, strings.NewReader(""), &stdout, &stderr)
+	}()
+	for range 2 {
+		if got := run(t.Context(), strings.Fields("transfer to --pages 10 "+addr+":7778 -d "+device), strings.NewReader(""), io.Discard, &stderr); got != exitFailed {
+			t.Errorf("over the limit: exit %d: %s", got, &stderr)
+		}
+		if got := run(t.Context(), strings.Fields("transfer to --pages 8 "+addr+":7778 -d "+device), strings.NewReader(""), &stdout, &stderr); got != exitOK {
+			t.Errorf("exit %d: %s", got, &stderr)
+		}
+	}
+	interrupt()
+	if got := <-code; got != exitOK || strings.Count(stdout.String(), "  verified: ") != 4 || !strings.Contains(stderr.String(), "--max-bytes") {
+		t.Errorf("exit %d\n%s\n%s", got, &stdout, &stderr)
+	}
+	for args, want := range map[string]int{
+		"-d nosuch0":                exitNoDevice,
+		"-i 7 -d " + device:         exitUsage,
+		"-x 7000 -d " + device:      exitUsage,
+		"--wait 100ms -d " + device: exitFailed, // nobody listens any more
+	} {
+		var stderr bytes.Buffer
+		if got := run(t.Context(), strings.Fields("transfer to "+addr+":7778 "+args), strings.NewReader(""), io.Discard, &stderr); got != want {
+			t.Errorf("%s: exit %d, want %d: %s", args, got, want, &stderr)
+		}
+	}
+}

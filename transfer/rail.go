@@ -1,0 +1,243 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+
+	"github.com/peerdirect/peerdirect/verbs/exchange"
+)
+
+// Rail is one NIC's queues as the engine sees them: reliable and unordered, the
+// least that RC and SRD both promise.
+//
+//   - What Post took is carried out once, or fails; either way it completes
+//     exactly once at this side.
+//   - Nothing is promised of the order in which operations are carried out,
+//     complete, or show at the peer. A notice posted after a large write may
+//     arrive before the write's bytes. But where a write has completed as Done,
+//     whatever is posted from then on finds its bytes in the peer's memory. So
+//     who wants to tell the peer counts completions, then posts the notice.
+//   - Done is no promise that the peer lives: where the transport does not
+//     acknowledge (iWARP), a write may be Done, and the peer Lost before the
+//     bytes come to it. What the peer answers is the only proof.
+//   - A notice or a message takes one receive of the peer's. The two sides keep
+//     count of them (see [Rail.Receives]); a peer that runs out may stall the
+//     rail (RoCE, InfiniBand) or lose the connection (iWARP).
+//
+// A rail belongs to one goroutine, which posts, polls and waits; there is no
+// lock. Posting and polling do not allocate, and cross into C at most once for
+// each queue pair that a call concerns.
+type Rail interface {
+	// Info describes the rail.
+	Info() Info
+
+	// Register makes memory reachable for this NIC and, by the region's
+	// descriptor, for peers, who may write it. The memory is mapped or C
+	// memory and stays until the region is closed.
+	Register(mem []byte) (*Region, error)
+
+	// Connect connects the rail to the one at the other end of a control
+	// connection, which must call Connect as well. The control connection must
+	// stay open for as long as the peer is used.
+	Connect(ctx context.Context, via *exchange.Conn) (Peer, error)
+
+	// Post takes operations in the order given, as many as there is room for,
+	// and tells how many. It fails only for what the caller did wrong: an
+	// operation that the device refuses is taken, and completes as failed.
+	Post(ops []Op) (int, error)
+
+	// Poll gives completions without waiting. The Data of messages is valid
+	// until the next Poll or Wait.
+	Poll(out []Completion) (int, error)
+
+	// Wait returns when Poll has something to give, or the context ends. It
+	// polls briefly and then sleeps until the NIC raises an event.
+	Wait(ctx context.Context) error
+
+	// Depth is how many writes a peer's queues hold at once.
+	Depth() int
+
+	// Receives is how many messages and notices a peer may send before this
+	// side has polled one.
+	Receives() int
+
+	// Close ends the connections and frees everything, regions included. From
+	// then on the NIC touches no memory of the rail's regions. It may be called
+	// again.
+	Close() error
+}
+
+// MessageSize is the most that a message holds, in bytes.
+const MessageSize = 4096
+
+// MinMessage is the least that a message holds: rails whose transport has no
+// immediate data send shorter ones of their own.
+const MinMessage = 16
+
+// Info says what a rail runs on.
+type Info struct {
+	Device    string // "rxe0"
+	Port      int
+	Transport string // "RoCE v2", "RoCE v1", "InfiniBand", "iWARP"
+	LinkLayer string // "Ethernet", "InfiniBand"
+	MTU       int    // bytes; of the path once connected, of the port before
+	GID       string
+	GIDIndex  int
+	Queues    int // queue pairs to each peer
+}
+
+// Peer names a connected peer of one rail.
+type Peer uint32
+
+// OpKind is what an operation does.
+type OpKind uint8
+
+const (
+	// OpWrite writes the local bytes to the remote place.
+	OpWrite OpKind = iota + 1
+	// OpNotify writes the local bytes, if there are any, and then hands the
+	// peer the immediate. Where the transport has none (iWARP) the rail sends a
+	// message of its own, which the peer's rail turns back into a notice.
+	OpNotify
+	// OpSend sends the local bytes, MinMessage to MessageSize of them.
+	OpSend
+)
+
+// maxID bounds Op.ID: rails keep notes of their own in the other bits.
+const maxID = 1<<48 - 1
+
+// Op is one operation.
+type Op struct {
+	Kind   OpKind
+	Peer   Peer
+	Imm    uint32 // OpNotify
+	Local  Local
+	Remote Remote // OpWrite and OpNotify
+	ID     uint64 // comes back with the completion; 48 bits
+}
+
+// CompletionKind is what a completion tells.
+type CompletionKind uint8
+
+const (
+	// Done: the operation ID was carried out. What is posted from now on finds
+	// a write's bytes in the peer's memory.
+	Done CompletionKind = iota + 1
+	// Failed: the operation ID was not carried out, or not known to be. Err
+	// is the cause once for each peer, and ErrFlushed for everything that
+	// falls with it.
+	Failed
+	// Lost: the peer is gone and no operation of this side's has told it
+	// already. Err is the cause.
+	Lost
+	// Message: the peer sent Data.
+	Message
+	// Notice: the peer sent Imm.
+	Notice
+)
+
+// Completion is what Poll gives.
+type Completion struct {
+	Kind CompletionKind
+	Peer Peer
+	Imm  uint32
+	ID   uint64
+	Data []byte
+	Err  error
+}
+
+// ErrFlushed marks an operation that fell with its peer; the cause was told
+// already.
+var ErrFlushed = errors.New("flushed: the connection had failed before")
+
+// ErrRange is an operation on bytes outside its region.
+var ErrRange = errors.New("outside the region")
+
+// Region is memory that is registered with a rail.
+type Region struct {
+	addr   uint64
+	length uint64
+	lkey   uint32
+	rkey   uint32
+	close  func() error
+}
+
+// Local is a piece of a region, as an operation names it.
+type Local struct {
+	Addr   uint64
+	Length uint32
+	Key    uint32
+	bad    bool
+}
+
+// At is the piece of length bytes from offset on. Post refuses one that is
+// outside the region.
+func (r *Region) At(offset uint64, length uint32) Local {
+	return Local{Addr: r.addr + offset, Length: length, Key: r.lkey,
+		bad: offset > r.length || uint64(length) > r.length-offset}
+}
+
+// Length is the region's size in bytes.
+func (r *Region) Length() uint64 { return r.length }
+
+// Descriptor describes the region to peers.
+func (r *Region) Descriptor() Descriptor {
+	return Descriptor{Addr: r.addr, Length: r.length, Key: r.rkey}
+}
+
+// Close deregisters the memory. It may be called again.
+func (r *Region) Close() error {
+	if r.close == nil {
+		return nil
+	}
+	err := r.close()
+	if err == nil {
+		r.close = nil
+	}
+	return err
+}
+
+// Descriptor is a region as its owner described it to a peer.
+type Descriptor struct {
+	Addr   uint64
+	Length uint64 // bytes
+	Key    uint32
+}
+
+// Remote is a place in a peer's region.
+type Remote struct {
+	Addr uint64
+	Key  uint32
+	left uint64 // bytes to the region's end
+}
+
+// At is the place offset bytes into the region.
+func (d Descriptor) At(offset uint64) Remote {
+	if offset > d.Length {
+		return Remote{}
+	}
+	return Remote{Addr: d.Addr + offset, Key: d.Key, left: d.Length - offset}
+}
+
+// check finds what is wrong with an operation before any rail sees it.
+func (op *Op) check() error {
+	switch {
+	case op.ID > maxID:
+		return errors.New("operation ID of more than 48 bits")
+	case op.Local.bad:
+		return ErrRange
+	}
+	switch op.Kind {
+	case OpWrite, OpNotify:
+		if uint64(op.Local.Length) > op.Remote.left {
+			return ErrRange
+		}
+	case OpSend:
+		if op.Local.Length < MinMessage || op.Local.Length > MessageSize {
+			return errors.New("a message has 16 to 4096 bytes")
+		}
+	default:
+		return errors.New("unknown kind of operation")
+	}
+	return nil
+}

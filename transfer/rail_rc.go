@@ -1,0 +1,385 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/peerdirect/peerdirect/verbs"
+	"github.com/peerdirect/peerdirect/verbs/exchange"
+)
+
+// RCOptions describe a rail over reliable connections. Zero fields take the
+// default in the comment.
+type RCOptions struct {
+	Device   string // default: the machine's only one
+	Port     int    // default 1
+	GIDIndex *int   // default: the entry that a routable connection wants
+
+	Queues    int           // queue pairs to each peer, which share the writes; default 1
+	SendDepth int           // operations in flight on each; default 128
+	RecvDepth int           // messages and notices a peer may send ahead; default 128
+	Peers     int           // how many can connect; default 1
+	Spin      time.Duration // how long Wait polls before it sleeps; default 20 us
+}
+
+func (o *RCOptions) defaults() error {
+	set := func(v *int, def int) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	set(&o.Port, 1)
+	set(&o.Queues, 1)
+	set(&o.SendDepth, 128)
+	set(&o.RecvDepth, 128)
+	set(&o.Peers, 1)
+	if o.Spin == 0 {
+		o.Spin = 20 * time.Microsecond
+	}
+	for _, bound := range []struct {
+		name      string
+		v, lo, hi int
+	}{
+		{"queue pairs", o.Queues, 1, 64},
+		{"send depth", o.SendDepth, 2, 1 << 15},
+		{"receive depth", o.RecvDepth, minReceives, 1 << 15},
+		{"peers", o.Peers, 1, maxQueues / o.Queues},
+	} {
+		if bound.v < bound.lo || bound.v > bound.hi {
+			return &OptionError{Option: bound.name, Err: fmt.Errorf("%d is not within %d and %d", bound.v, bound.lo, bound.hi)}
+		}
+	}
+	return nil
+}
+
+// OptionError is an option that does not fit the machine or makes no sense.
+type OptionError struct {
+	Option string
+	Err    error
+}
+
+func (e *OptionError) Error() string { return fmt.Sprintf("%s: %v", e.Option, e.Err) }
+func (e *OptionError) Unwrap() error { return e.Err }
+
+// RC is a Rail over reliable connections of libibverbs: InfiniBand, RoCE and,
+// connected through the RDMA CM, iWARP.
+//
+// Writes go by a peer's queue pairs in turn, a batch to each. Messages and
+// notices all go by the first, whose receives the peer counts. Where a write
+// completes, the peer's NIC has acknowledged it (InfiniBand, RoCE), or the
+// write precedes everything sent later by the same queue pair (iWARP, whose
+// rails have one queue pair to a peer for that reason): in both cases what is
+// posted after the completion finds the bytes in place.
+type RC struct {
+	options RCOptions
+	info    Info
+	gid     verbs.GIDEntry
+	iwarp   bool
+
+	dev     *verbs.Device
+	pd      *verbs.PD
+	channel *verbs.Channel
+	cq      *verbs.CQ
+	inbox   *pinned // receive buffers of all peers
+	outbox  *pinned // notices where the transport has no immediate
+	regions []*Region
+
+	peers  []*rcPeer
+	queues []*rcQueue // by their index in a work request's ID
+
+	wcs        []verbs.Completion // on their own: cgo lets no memory with Go pointers pass
+	head, tail int                // of those that Poll has not given yet
+	refused    []refusal          // operations that the device did not take
+	closed     bool
+}
+
+// pinned is registered memory of the rail's own.
+type pinned struct {
+	buf *verbs.Buffer
+	mr  *verbs.MR
+}
+
+type rcPeer struct {
+	id      Peer
+	queues  []*rcQueue
+	turn    int // whose turn it is for writes
+	link    *exchange.Link
+	err     error // why it is lost
+	told    bool  // and whether Poll has said so
+	drained bool  // and nothing of it is in flight
+	notice  int   // next slot of the outbox
+}
+
+type rcQueue struct {
+	peer  *rcPeer
+	index uint64 // in the work requests' IDs, in place
+	qp    *verbs.RC
+	batch *verbs.Batch
+	recvs *verbs.RecvBatch
+	room  int // requests that fit
+
+	// The IDs of the requests in flight, oldest first; a queue pair completes
+	// its sends in order. As many as there are places: a ring.
+	ring        []uint64
+	first, last int // running counts; the newest is last-1
+	posted      int // where the batch that is being made begins
+}
+
+type refusal struct {
+	peer *rcPeer
+	id   uint64
+}
+
+// A work request's ID is the operation's, with what the rail needs to know of
+// it above: an error completion tells nothing else.
+const (
+	idRecv      = 1 << 63 // a receive; the rest is the buffer's number
+	idHalf      = 1 << 62 // the write of a notice; its SEND follows
+	idDouble    = 1 << 61 // that SEND: it gives back two places
+	idQueue     = 48      // shift of the queue pair's number
+	idQueueMask = 1<<13 - 1
+	maxQueues   = idQueueMask + 1
+)
+
+// noticeBytes is the size of a notice that goes as a message: a mark and the
+// immediate. No message is as short.
+const (
+	noticeBytes = 8
+	noticeMark  = 0x544e4450
+)
+
+// OpenRC opens a rail on a device.
+func OpenRC(o RCOptions) (*RC, error) {
+	if err := o.defaults(); err != nil {
+		return nil, err
+	}
+	r := &RC{options: o, wcs: make([]verbs.Completion, 64)}
+	if err := r.open(); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *RC) open() (err error) {
+	o := &r.options
+	if r.dev, err = verbs.Open(o.Device); errors.Is(err, syscall.EINVAL) {
+		return &OptionError{Option: "device", Err: err} // there are several
+	} else if err != nil {
+		return err
+	}
+	if err = r.describe(); err != nil {
+		return err
+	}
+	if r.iwarp {
+		o.Queues = 1
+	}
+	if r.pd, err = r.dev.AllocPD(); err != nil {
+		return err
+	}
+	if r.channel, err = r.dev.CreateChannel(); err != nil {
+		return err
+	}
+	depth := o.Peers * (o.Queues*(o.SendDepth+1) + o.RecvDepth)
+	if r.cq, err = r.dev.CreateCQ(verbs.CQOptions{Depth: depth, Channel: r.channel}); err != nil {
+		return err
+	}
+	if r.inbox, err = r.pin(o.Peers * o.RecvDepth * MessageSize); err != nil || !r.iwarp {
+		return err
+	}
+	r.outbox, err = r.pin(o.Peers * o.SendDepth * noticeBytes)
+	return err
+}
+
+// describe finds the port and the GID, and says which option is wrong where
+// there is none.
+func (r *RC) describe() error {
+	o := &r.options
+	port, err := r.dev.Port(o.Port)
+	if err != nil {
+		return &OptionError{Option: "port", Err: err}
+	}
+	if port.State != verbs.PortActive {
+		return fmt.Errorf("port %d of %s is %v: bring its interface up: %w", o.Port, r.dev.Name(), port.State, verbs.ErrNoDevice)
+	}
+	r.iwarp = r.dev.Transport() == verbs.TransportIWARP
+	r.info = Info{
+		Device: r.dev.Name(), Port: o.Port, Transport: r.dev.Transport().String(),
+		LinkLayer: port.LinkLayer.String(), MTU: port.ActiveMTU.Bytes(),
+	}
+	switch {
+	case o.GIDIndex != nil:
+		if r.gid, err = r.dev.GIDAt(o.Port, *o.GIDIndex); err != nil {
+			return &OptionError{Option: "GID index", Err: err}
+		}
+	case r.iwarp || port.LinkLayer == verbs.LinkInfiniBand:
+	default:
+		if r.gid, err = r.dev.BestGID(o.Port); err != nil {
+			return err
+		}
+	}
+	if !r.gid.GID.IsZero() {
+		r.info.GID, r.info.GIDIndex = r.gid.GID.String(), r.gid.Index
+		if port.LinkLayer == verbs.LinkEthernet && !r.iwarp {
+			r.info.Transport = r.gid.Type.String()
+		}
+	}
+	return nil
+}
+
+func (r *RC) pin(bytes int) (*pinned, error) {
+	p := new(pinned)
+	var err error
+	if p.buf, err = verbs.NewBuffer(bytes, verbs.BufferOptions{}); err != nil {
+		return nil, err
+	}
+	if p.mr, err = r.pd.Register(p.buf.Bytes(), verbs.LocalWrite); err != nil {
+		p.buf.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *pinned) close() error {
+	if p == nil {
+		return nil
+	}
+	if err := p.mr.Close(); err != nil {
+		return err // the device may still write it: leave it mapped
+	}
+	return p.buf.Close()
+}
+
+// Info describes the rail.
+func (r *RC) Info() Info {
+	i := r.info
+	i.Queues = r.options.Queues
+	return i
+}
+
+// Depth is how many writes a peer's queues hold at once.
+func (r *RC) Depth() int { return r.options.Queues * r.options.SendDepth }
+
+// Receives is how many messages and notices a peer may send ahead.
+func (r *RC) Receives() int { return r.options.RecvDepth }
+
+// Register makes memory reachable for this NIC and its peers.
+func (r *RC) Register(mem []byte) (*Region, error) {
+	if r.closed {
+		return nil, verbs.ErrClosed
+	}
+	mr, err := r.pd.Register(mem, verbs.LocalWrite|verbs.RemoteWrite)
+	if err != nil {
+		return nil, err
+	}
+	region := &Region{addr: mr.IOVA(), length: mr.Length(), lkey: mr.LKey(), rkey: mr.RKey(), close: mr.Close}
+	r.regions = append(r.regions, region)
+	return region, nil
+}
+
+// Connect connects to the rail at the other end of a control connection.
+func (r *RC) Connect(ctx context.Context, via *exchange.Conn) (Peer, error) {
+	if r.closed {
+		return 0, verbs.ErrClosed
+	}
+	o := &r.options
+	if len(r.peers) == o.Peers {
+		return 0, fmt.Errorf("the rail on %s was opened for %d peers", r.info.Device, o.Peers)
+	}
+	p := &rcPeer{id: Peer(len(r.peers))}
+	err := r.connect(ctx, via, p)
+	// Even a peer that failed stays: its queue pairs are closed with the rail.
+	r.peers = append(r.peers, p)
+	if err != nil {
+		p.err, p.told = err, true
+		return 0, err
+	}
+	return p.id, nil
+}
+
+func (r *RC) connect(ctx context.Context, via *exchange.Conn, p *rcPeer) (err error) {
+	o := &r.options
+	var qps []*verbs.RC
+	for i := range o.Queues {
+		recvs := 1
+		if i == 0 {
+			recvs = o.RecvDepth
+		}
+		q := &rcQueue{peer: p, index: uint64(len(r.queues)) << idQueue}
+		q.qp, err = r.pd.CreateRC(verbs.QPOptions{
+			CQ: r.cq, MaxSend: o.SendDepth, MaxRecv: recvs, Port: o.Port, GID: r.gid,
+			Access: verbs.LocalWrite | verbs.RemoteWrite,
+		})
+		if err != nil {
+			return err
+		}
+		// What the device rounded up would not fit the completion queue.
+		q.room, q.ring = o.SendDepth, make([]uint64, o.SendDepth)
+		q.batch, q.recvs = q.qp.Batch(), q.qp.RecvBatch()
+		r.queues, p.queues = append(r.queues, q), append(p.queues, q)
+		qps = append(qps, q.qp)
+	}
+	first := p.queues[0]
+	for i := range o.RecvDepth {
+		r.receive(first, uint64(int(p.id)*o.RecvDepth+i))
+	}
+	if err := first.recvs.Post(); err != nil {
+		return err
+	}
+	if p.link, err = exchange.ConnectRC(ctx, via, qps, exchange.Options{Connect: patience}); err != nil {
+		return err
+	}
+	if a, err := first.qp.Query(verbs.AttrPathMTU); err == nil && a.PathMTU.Bytes() != 0 {
+		r.info.MTU = a.PathMTU.Bytes()
+	}
+	return nil
+}
+
+// patience is how long a peer may leave packets unanswered: about 4 s. Seven
+// retries would be one more, and without end on rxe, which reads the number as
+// it is read for receivers that are not ready.
+var patience = verbs.ConnectOptions{Timeout: 17, Retry: 6}
+
+// receive adds the receive of a buffer, which the next repost posts.
+func (r *RC) receive(q *rcQueue, buffer uint64) {
+	q.recvs.Recv(r.inbox.mr.At(buffer*MessageSize, MessageSize), idRecv|q.index|buffer)
+}
+
+// Close ends the connections and frees everything. What fails to close is
+// reported, and tried again by the next Close.
+func (r *RC) Close() error {
+	r.closed = true
+	var errs []error
+	try := func(err error) { errs = append(errs, err) }
+	for _, p := range r.peers {
+		for _, q := range p.queues {
+			q.batch.Close()
+			q.recvs.Close()
+			try(q.qp.Close())
+		}
+		if p.link != nil {
+			try(p.link.Close())
+		}
+	}
+	for _, region := range r.regions {
+		try(region.Close())
+	}
+	try(r.inbox.close())
+	try(r.outbox.close())
+	if r.cq != nil {
+		try(r.cq.Close())
+	}
+	if r.channel != nil {
+		try(r.channel.Close())
+	}
+	if r.pd != nil {
+		try(r.pd.Close())
+	}
+	if r.dev != nil {
+		try(r.dev.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,369 @@
+package transfer
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/peerdirect/peerdirect/verbs"
+)
+
+// Post takes operations, as many as there is room for.
+func (r *RC) Post(ops []Op) (int, error) {
+	if r.closed {
+		return 0, verbs.ErrClosed
+	}
+	var (
+		p   *rcPeer
+		n   int
+		err error
+	)
+	for ; n < len(ops); n++ {
+		op := &ops[n]
+		if err = op.check(); err != nil {
+			break
+		}
+		if p == nil || p.id != op.Peer {
+			if p != nil {
+				r.flush(p)
+			}
+			if int(op.Peer) >= len(r.peers) {
+				p, err = nil, fmt.Errorf("no peer %d on this rail", op.Peer)
+				break
+			}
+			p = r.peers[op.Peer]
+		}
+		if p.err != nil {
+			r.refused = append(r.refused, refusal{p, op.ID})
+			continue
+		}
+		if !r.add(p, op) {
+			break
+		}
+	}
+	if p != nil {
+		r.flush(p)
+	}
+	return n, err
+}
+
+// add puts an operation into the batch of a queue pair, false if none has room.
+func (r *RC) add(p *rcPeer, op *Op) bool {
+	q := p.queues[0]
+	if op.Kind == OpWrite {
+		if q = p.queues[p.turn]; q.room == 0 {
+			for _, other := range p.queues {
+				if other.room > 0 {
+					q = other
+					break
+				}
+			}
+		}
+	}
+	if q.room == 0 {
+		return false
+	}
+	id := q.index | op.ID
+	local := verbs.Slice{Addr: op.Local.Addr, Length: op.Local.Length, LKey: op.Local.Key}
+	remote := verbs.RemoteSlice{Addr: op.Remote.Addr, RKey: op.Remote.Key, Left: op.Remote.left}
+	switch {
+	case op.Kind == OpWrite:
+		q.batch.Write(local, remote, id)
+	case op.Kind == OpSend:
+		q.batch.Send(local, id)
+	case !r.iwarp:
+		q.batch.WriteImm(local, remote, op.Imm, id)
+	default:
+		if local.Length > 0 {
+			if q.room < 2 {
+				return false
+			}
+			q.take(idHalf | id)
+			q.batch.Write(local, remote, idHalf|id).Unsignaled()
+			id |= idDouble
+		}
+		q.batch.Send(r.noticeMessage(p, op.Imm), id)
+	}
+	q.take(id)
+	return true
+}
+
+func (q *rcQueue) take(id uint64) {
+	q.room--
+	q.ring[q.last%len(q.ring)] = id
+	q.last++
+}
+
+// noticeMessage writes a notice into the next slot of the outbox. There are as
+// many slots as the queue pair has places, which complete in order, so the slot
+// is free.
+func (r *RC) noticeMessage(p *rcPeer, imm uint32) verbs.Slice {
+	at := (int(p.id)*r.options.SendDepth + p.notice) * noticeBytes
+	p.notice = (p.notice + 1) % r.options.SendDepth
+	putNotice(r.outbox.buf.Bytes()[at:], imm)
+	return r.outbox.mr.At(uint64(at), noticeBytes)
+}
+
+// flush posts the batches of a peer, one crossing for each that is not empty.
+func (r *RC) flush(p *rcPeer) {
+	for _, q := range p.queues {
+		if q.posted == q.last {
+			continue
+		}
+		if err := q.batch.Post(); err != nil {
+			r.notTaken(q, err)
+		}
+		q.posted = q.last
+	}
+	if p.turn++; p.turn == len(p.queues) {
+		p.turn = 0
+	}
+}
+
+// notTaken makes failed completions of what a queue pair's device refused.
+func (r *RC) notTaken(q *rcQueue, err error) {
+	taken := q.posted
+	var post *verbs.PostError
+	if errors.As(err, &post) {
+		taken += post.Posted
+	}
+	r.giveBack(q, taken)
+	r.lose(q.peer, err)
+}
+
+// giveBack makes failed completions of a queue pair's requests from the running
+// count on.
+func (r *RC) giveBack(q *rcQueue, from int) {
+	for i := from; i < q.last; i++ {
+		q.room++
+		if id := q.ring[i%len(q.ring)]; id&idHalf == 0 {
+			r.refused = append(r.refused, refusal{q.peer, id & maxID})
+		}
+	}
+	q.last = from
+}
+
+// drain gives back what lost peers have in flight when the device has nothing
+// more to tell. Devices flush what is posted; but siw forgets what was posted
+// after its queue pair fell, because a program cannot know of that in time.
+func (r *RC) drain() {
+	for _, p := range r.peers {
+		if p.err == nil || p.drained {
+			continue
+		}
+		p.drained = true
+		for _, q := range p.queues {
+			r.giveBack(q, q.first)
+		}
+	}
+}
+
+// lose notes why a peer is gone and stops its queue pairs: everything posted
+// comes back flushed.
+func (r *RC) lose(p *rcPeer, err error) {
+	if p.err != nil {
+		return
+	}
+	p.err = err
+	for _, q := range p.queues {
+		q.qp.Fail() // where the transport has done so already it may fail
+	}
+}
+
+// Poll gives completions without waiting.
+func (r *RC) Poll(out []Completion) (int, error) {
+	if r.closed {
+		return 0, verbs.ErrClosed
+	}
+	r.repost()
+	n := 0
+	for n < len(out) {
+		if r.head == r.tail {
+			if err := r.poll(); err != nil {
+				return n, err
+			}
+			if r.head == r.tail {
+				break
+			}
+		}
+		if r.completion(&r.wcs[r.head], &out[n]) {
+			n++
+		}
+		r.head++
+	}
+	for n < len(out) && len(r.refused) > 0 {
+		last := len(r.refused) - 1
+		x := r.refused[last]
+		r.refused = r.refused[:last]
+		out[n] = x.peer.failed(x.id)
+		n++
+	}
+	return n, nil
+}
+
+func (r *RC) poll() error {
+	n, err := r.cq.Poll(r.wcs)
+	r.head, r.tail = 0, n
+	if n == 0 && r.iwarp {
+		r.drain()
+	}
+	return err
+}
+
+// repost gives the buffers of the messages that were polled before back to the
+// device.
+func (r *RC) repost() {
+	for _, p := range r.peers {
+		if p.err != nil || p.queues[0].recvs.Len() == 0 {
+			continue
+		}
+		if err := p.queues[0].recvs.Post(); err != nil {
+			r.lose(p, err)
+		}
+	}
+}
+
+// completion turns a work completion into one of the rail's, false if it is
+// nothing to tell.
+func (r *RC) completion(wc *verbs.Completion, out *Completion) bool {
+	q := r.queues[wc.ID>>idQueue&idQueueMask]
+	p := q.peer
+	if wc.ID&idRecv != 0 {
+		return r.received(q, wc, out)
+	}
+	if p.drained {
+		return false // it was given back
+	}
+	q.room++
+	q.first++
+	if wc.ID&idDouble != 0 && wc.Status == verbs.StatusSuccess {
+		q.room++ // the write before it, which does not complete by itself
+		q.first++
+	}
+	if wc.Status == verbs.StatusSuccess {
+		*out = Completion{Kind: Done, Peer: p.id, ID: wc.ID & maxID}
+		return true
+	}
+	r.lose(p, r.cause(p, wc))
+	if wc.ID&idHalf != 0 {
+		return false // the SEND behind it brings the operation back
+	}
+	*out = p.failed(wc.ID & maxID)
+	return true
+}
+
+// received turns the completion of a receive into a message or a notice.
+func (r *RC) received(q *rcQueue, wc *verbs.Completion, out *Completion) bool {
+	p := q.peer
+	if wc.Status != verbs.StatusSuccess {
+		r.lose(p, r.cause(p, wc))
+		if p.told {
+			return false
+		}
+		p.told = true
+		*out = Completion{Kind: Lost, Peer: p.id, Err: p.err}
+		return true
+	}
+	buffer := wc.ID & maxID
+	if p.err == nil {
+		r.receive(q, buffer)
+	}
+	if imm, ok := wc.Imm(); ok {
+		*out = Completion{Kind: Notice, Peer: p.id, Imm: imm}
+		return true
+	}
+	data := r.inbox.buf.Bytes()[buffer*MessageSize:][:wc.Bytes]
+	if imm, ok := getNotice(data); ok {
+		*out = Completion{Kind: Notice, Peer: p.id, Imm: imm}
+		return true
+	}
+	*out = Completion{Kind: Message, Peer: p.id, Data: data}
+	return true
+}
+
+// cause is the error of a completion. A flush is not a cause: the queue pair
+// was in error already, because the peer ended the connection.
+func (r *RC) cause(p *rcPeer, wc *verbs.Completion) error {
+	if p.err != nil {
+		return p.err
+	}
+	if wc.Status == verbs.StatusFlushed {
+		return &LostError{Device: r.info.Device, Err: errors.New("the connection ended: the peer or the network is gone")}
+	}
+	return &LostError{Device: r.info.Device, Err: &verbs.CompletionError{
+		ID: wc.ID & maxID, Status: wc.Status, QPN: wc.QPN, VendorErr: wc.VendorErr,
+	}}
+}
+
+// failed is the completion of an operation that was not carried out.
+func (p *rcPeer) failed(id uint64) Completion {
+	err := ErrFlushed
+	if !p.told {
+		p.told = true
+		err = p.err
+	}
+	return Completion{Kind: Failed, Peer: p.id, ID: id, Err: err}
+}
+
+// LostError is why a peer was lost.
+type LostError struct {
+	Device string
+	Err    error
+}
+
+func (e *LostError) Error() string { return fmt.Sprintf("connection on %s: %v", e.Device, e.Err) }
+func (e *LostError) Unwrap() error { return e.Err }
+
+// Wait returns when Poll has something to give, or the context ends.
+func (r *RC) Wait(ctx context.Context) error {
+	if r.closed {
+		return verbs.ErrClosed
+	}
+	r.repost()
+	for start := time.Now(); ; {
+		if ready, err := r.ready(); ready || err != nil {
+			return err
+		}
+		if time.Since(start) >= r.options.Spin {
+			break
+		}
+	}
+	for {
+		if err := r.cq.RequestNotify(false); err != nil {
+			return err
+		}
+		// What came before the request raises no event.
+		if ready, err := r.ready(); ready || err != nil {
+			return err
+		}
+		if _, err := r.channel.Wait(ctx); err != nil {
+			return err
+		}
+		if ready, err := r.ready(); ready || err != nil {
+			return err
+		}
+	}
+}
+
+func (r *RC) ready() (bool, error) {
+	if r.head == r.tail {
+		if err := r.poll(); err != nil {
+			return false, err
+		}
+	}
+	return r.head < r.tail || len(r.refused) > 0, nil
+}
+
+func putNotice(b []byte, imm uint32) {
+	binary.BigEndian.PutUint32(b, noticeMark)
+	binary.BigEndian.PutUint32(b[4:], imm)
+}
+
+func getNotice(b []byte) (imm uint32, ok bool) {
+	if len(b) != noticeBytes || binary.BigEndian.Uint32(b) != noticeMark {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(b[4:]), true
+}

@@ -1,0 +1,54 @@
+package transfer
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash/crc32"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// pageSums are the CRC-32C of each page, 4 bytes each and big-endian, in the
+// order of pages: as they go over the wire.
+type pageSums []byte
+
+func newPageSums(pages int) pageSums { return make(pageSums, 4*pages) }
+
+func (s pageSums) set(page int, sum uint32) { binary.BigEndian.PutUint32(s[4*page:], sum) }
+func (s pageSums) at(page int) uint32       { return binary.BigEndian.Uint32(s[4*page:]) }
+
+// digest is the one sum for all: the SHA-256 of the pages' sums.
+func (s pageSums) digest() [digestSize]byte { return sha256.Sum256(s) }
+
+// compute sums the pages that lie in mem at the slots given.
+func (s pageSums) compute(mem []byte, l Layout, slot func(int) int) {
+	for i := range l.Pages {
+		at := slot(i) * l.PageSize
+		s.set(i, crc32.Checksum(mem[at:at+l.PageSize], castagnoli))
+	}
+}
+
+// fill writes bytes into the source pages that tell seed, epoch, page and place
+// apart: a page that is missing, stale or in another's slot has another sum.
+func fill(mem []byte, l Layout, epoch uint32) {
+	for i := range l.Pages {
+		at := l.SourceSlot(i) * l.PageSize
+		state := mix(l.Seed ^ uint64(epoch)<<32 ^ uint64(i))
+		page := mem[at : at+l.PageSize]
+		for len(page) >= 8 {
+			state += 0x9e3779b97f4a7c15
+			binary.LittleEndian.PutUint64(page, state^state>>29)
+			page = page[8:]
+		}
+	}
+}
+
+// differences lists the pages whose sums differ.
+func differences(got, want pageSums) (bad []int) {
+	for i := range len(want) / 4 {
+		if got.at(i) != want.at(i) {
+			bad = append(bad, i)
+		}
+	}
+	return bad
+}
