@@ -19,7 +19,7 @@ type Endpoint struct {
 // comment; Retry and RNRRetry count, so none is asked for with NoRetry.
 type ConnectOptions struct {
 	Timeout     int   // 4.096 us * 2^Timeout for an acknowledgement; default 14 (67 ms)
-	Retry       int   // default 7
+	Retry       int   // 1 to 7; default 6, since rxe takes 7 for without end and never reports a lost peer
 	RNRRetry    int   // default 7, which is without end
 	MinRNRTimer int   // as encoded; default 12 (0.64 ms)
 	MaxRead     uint8 // reads and atomics in flight each way; default 1, or less where the device has less
@@ -42,7 +42,7 @@ func (o *ConnectOptions) defaults() {
 		}
 	}
 	pick(&o.Timeout, 14)
-	pick(&o.Retry, 7)
+	pick(&o.Retry, 6)
 	pick(&o.RNRRetry, 7)
 	pick(&o.MinRNRTimer, 12)
 	if o.MaxRead == 0 {

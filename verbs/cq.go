@@ -312,9 +312,11 @@ func (q *CQ) Poll(out []Completion) (int, error) {
 	}
 	var n int
 	if q.ext != nil {
-		n = q.ext.poll(unsafe.Pointer(unsafe.SliceData(out)), len(out), unsafe.Sizeof(Completion{}))
+		n = q.ext.poll(out)
 	} else {
-		n = int(C.vb_poll(q.cq, C.int(len(out)), unsafe.Pointer(unsafe.SliceData(out))))
+		// Written so, cgo looks for Go pointers in the slice alone, and
+		// not in a structure of the caller's that it may be part of.
+		n = int(C.vb_poll(q.cq, C.int(len(out)), unsafe.Pointer(&out[0])))
 	}
 	if n < 0 {
 		return 0, q.pollFailed(n)

@@ -164,3 +164,23 @@ func TestAGatherThatIsExtendedMovesTheRightBytes(t *testing.T) {
 		t.Error("other bytes were written than asked for")
 	}
 }
+
+// A caller keeps its completions where it likes, beside Go pointers too; cgo
+// refuses such memory unless it is shown the slice alone.
+func TestPollFillsASliceInsideAStructureWithPointers(t *testing.T) {
+	dev := device(t)
+	for _, o := range []CQOptions{{}, {WC: WCByteLen}} {
+		cq := must[*CQ](t)(dev.CreateCQ(o))
+		holder := &struct {
+			out  [4]Completion
+			ext  [4]ExtCompletion
+			name *string
+		}{name: new(string)}
+		if n, err := cq.Poll(holder.out[:]); n != 0 || err != nil {
+			t.Errorf("Poll gave %d, %v", n, err)
+		}
+		if n, err := cq.PollExt(holder.ext[:]); n != 0 || err != nil {
+			t.Errorf("PollExt gave %d, %v", n, err)
+		}
+	}
+}

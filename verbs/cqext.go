@@ -261,8 +261,12 @@ func (q *CQ) createExtended(cookie uintptr, o CQOptions) (*C.struct_ibv_cq, erro
 	return (*C.struct_ibv_cq)(unsafe.Pointer(p)), nil
 }
 
-func (x *extended) poll(out unsafe.Pointer, n int, stride uintptr) int {
-	return int(C.vb_poll_ext(x.cq, C.int(n), out, C.size_t(stride), C.uint64_t(x.with), x.read, x.singly))
+func (x *extended) poll(out []Completion) int {
+	return int(C.vb_poll_ext(x.cq, C.int(len(out)), unsafe.Pointer(&out[0]), C.size_t(unsafe.Sizeof(out[0])), C.uint64_t(x.with), x.read, x.singly))
+}
+
+func (x *extended) pollExt(out []ExtCompletion) int {
+	return int(C.vb_poll_ext(x.cq, C.int(len(out)), unsafe.Pointer(&out[0]), C.size_t(unsafe.Sizeof(out[0])), C.uint64_t(x.with), x.read, x.singly))
 }
 
 // PollExt takes up to len(out) completions with what the queue adds to them,
@@ -277,9 +281,9 @@ func (q *CQ) PollExt(out []ExtCompletion) (int, error) {
 	}
 	var n int
 	if q.ext != nil {
-		n = q.ext.poll(unsafe.Pointer(unsafe.SliceData(out)), len(out), unsafe.Sizeof(ExtCompletion{}))
+		n = q.ext.pollExt(out)
 	} else {
-		n = int(C.vb_poll_wide(q.cq, C.int(len(out)), unsafe.Pointer(unsafe.SliceData(out))))
+		n = int(C.vb_poll_wide(q.cq, C.int(len(out)), unsafe.Pointer(&out[0])))
 	}
 	if n < 0 {
 		return 0, q.pollFailed(n)

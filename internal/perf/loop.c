@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -66,7 +67,13 @@ int pf_idle(struct pf_wait *w, const struct pf_control *c, uint64_t timeout_ns)
 
 	if (pf_load(&c->stop))
 		return PF_STOPPED;
-	if (++w->rounds & 1023)
+	w->rounds++;
+	/* After some microseconds without a result it may be that whoever is to
+	 * bring it (a software RDMA driver, the other side on this machine) waits
+	 * for this very processor. A device that answers faster never sees this. */
+	if (!(w->rounds & (PF_PATIENCE - 1)))
+		sched_yield();
+	if (w->rounds & 1023)
 		return PF_DONE;
 	now = pf_now_ns();
 	if (!w->since)

@@ -19,6 +19,10 @@
 /* Completions taken at once. */
 #define PF_BATCH 16
 
+/* Empty rounds of polling after which the processor is offered to others; a
+ * power of 2, at most 1024. */
+#define PF_PATIENCE 512
+
 /* No number of messages is known yet. */
 #define PF_UNKNOWN UINT64_MAX
 
