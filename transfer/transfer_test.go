@@ -196,9 +196,16 @@ func TestABrokenConnectionEndsBothSides(t *testing.T) {
 		return writes > 300
 	}
 	r.run(t)
+	// Whoever notices first tells the other, who may hear it before its own
+	// rail does: both end with the cause, one of them with its own.
 	var lost *LostError
-	if !errors.As(r.sendError, &lost) || r.recvError == nil {
-		t.Errorf("sender: %v\nreceiver: %v", r.sendError, r.recvError)
+	if !errors.As(errors.Join(r.sendError, r.recvError), &lost) {
+		t.Errorf("nobody lost the connection: sender: %v\nreceiver: %v", r.sendError, r.recvError)
+	}
+	for _, err := range []error{r.sendError, r.recvError} {
+		if err == nil || !strings.Contains(err.Error(), "the cable is cut") {
+			t.Errorf("ended with %v", err)
+		}
 	}
 }
 

@@ -170,7 +170,11 @@ func TestAGatherThatIsExtendedMovesTheRightBytes(t *testing.T) {
 func TestPollFillsASliceInsideAStructureWithPointers(t *testing.T) {
 	dev := device(t)
 	for _, o := range []CQOptions{{}, {WC: WCByteLen}} {
-		cq := must[*CQ](t)(dev.CreateCQ(o))
+		made, err := dev.CreateCQ(o)
+		if o.WC != 0 && errors.Is(err, ErrUnsupported) {
+			continue // siw has no extended queues
+		}
+		cq := must[*CQ](t)(made, err)
 		holder := &struct {
 			out  [4]Completion
 			ext  [4]ExtCompletion
