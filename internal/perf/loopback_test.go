@@ -113,12 +113,12 @@ func TestTCP(t *testing.T) {
 			"bw small":    func(o *Options) { o.Size = 8 },
 			"bw 3":        func(o *Options) { o.QPs = 3 },
 			"bw both":     func(o *Options) { o.Bidirectional, o.QPs = true, 2 },
-			"bw duration": func(o *Options) { o.Iters, o.Duration = 0, 100*time.Millisecond },
+			"bw duration": func(o *Options) { o.Iters, o.Duration = 0, 500*time.Millisecond },
 			"bw all":      func(o *Options) { o.All, o.Iters = true, 3 },
 			"lat":         func(o *Options) { o.Test = Latency },
 			"lat events":  func(o *Options) { o.Test, o.Events = Latency, true },
 			"lat 64K":     func(o *Options) { o.Test, o.Size = Latency, 64<<10 },
-			"lat time":    func(o *Options) { o.Test, o.Iters, o.Duration = Latency, 0, 100*time.Millisecond },
+			"lat time":    func(o *Options) { o.Test, o.Iters, o.Duration = Latency, 0, 500*time.Millisecond },
 		} {
 			t.Run(string(op)+" "+name, func(t *testing.T) {
 				o := options(op, Bandwidth, TCP)
