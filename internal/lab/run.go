@@ -215,18 +215,34 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 
-	r := newRun(o, qemu, guestRoot)
+	var logs string
 	if o.Keep {
-		if r.logs, err = os.MkdirTemp("", "peerdirect-lab-"); err != nil {
+		if logs, err = os.MkdirTemp("", "peerdirect-lab-"); err != nil {
 			return err
 		}
-		defer fmt.Fprintf(o.Log, "lab: the guests' kernel logs are in %s\n", r.logs)
+		defer fmt.Fprintf(o.Log, "lab: the guests' kernel logs are in %s\n", logs)
 	}
-	return r.run(ctx)
+	for _, limit := range bootLimits {
+		r := newRun(o, qemu, guestRoot)
+		r.logs, r.bootLimit = logs, limit+time.Duration(o.Nodes)*10*time.Second
+		var stuck *bootError
+		if err = r.run(ctx); !errors.As(err, &stuck) {
+			return err
+		}
+		fmt.Fprintf(o.Log, "lab: not every node was up after %s\n", r.bootLimit)
+	}
+	return err
 }
 
+// bootError is a run that ended before any command had started. A kernel that
+// brings up its emulated processors on a loaded host hangs now and then; the
+// next boot does not.
+type bootError struct{ error }
+
+func (e *bootError) Unwrap() error { return e.error }
+
 func newRun(o Options, qemu, guest *root) *labRun {
-	r := &labRun{Options: o, qemu: qemu, root: guest, events: make(chan event), stopped: make(chan struct{})}
+	r := &labRun{Options: o, qemu: qemu, root: guest, events: make(chan event), stopped: make(chan struct{}), bootLimit: time.Hour}
 	r.Log = r.out.plain(o.Log) // often the same as Stderr
 	return r
 }
@@ -247,6 +263,7 @@ type labRun struct {
 	Options
 	qemu, root *root
 	logs       string
+	bootLimit  time.Duration // until all are ready
 	guests     []*guest
 	conns      []*frameConn
 	out        prefixer
@@ -319,7 +336,7 @@ func (r *labRun) decide(ctx context.Context) error {
 		ended  int
 		first  error            // the first failure
 		enough <-chan time.Time // the others have had their grace
-		late   = time.After(bootLimit + time.Duration(r.Nodes)*10*time.Second)
+		late   = time.After(r.bootLimit)
 	)
 	for ended < r.Nodes {
 		select {
@@ -357,7 +374,7 @@ func (r *labRun) decide(ctx context.Context) error {
 			return first
 		case <-late:
 			if ready < r.Nodes {
-				return r.lateError(state)
+				return &bootError{r.lateError(state)}
 			}
 		case <-ctx.Done():
 			if cause := context.Cause(ctx); cause != errTimeout {
@@ -479,10 +496,11 @@ const (
 	// consoleLines of a guest's kernel log are shown when it is the guest that
 	// failed.
 	consoleLines = 25
-	// bootLimit is how long guests may take until all are ready, apart from
-	// what each adds to the load.
-	bootLimit = 4 * time.Minute
 )
+
+// bootLimits are how long guests may take until all are ready, apart from what
+// each adds to the load: in the first boot, and in the ones after a hang.
+var bootLimits = []time.Duration{90 * time.Second, 2 * time.Minute, 4 * time.Minute}
 
 // guestError describes a guest that failed. If QEMU did not even start, its own
 // words are all there is.

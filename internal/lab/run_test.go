@@ -226,3 +226,20 @@ func TestOptionsCheck(t *testing.T) {
 		}
 	}
 }
+
+// A guest that hangs while it boots is told apart: nothing has started yet, so
+// the run can begin again.
+func TestDecideStuckBoot(t *testing.T) {
+	stuck := make(chan struct{})
+	r, _ := fakeGuests(t, Options{},
+		func(c *frameConn) { toReady(t, c); c.read() },
+		func(*frameConn) { <-stuck })
+	r.bootLimit = 50 * time.Millisecond
+	time.AfterFunc(200*time.Millisecond, func() { close(stuck) })
+	err := r.followFakes(t.Context())
+	var boot *bootError
+	var guest *GuestError
+	if !errors.As(err, &boot) || !errors.As(err, &guest) || guest.Node != 1 {
+		t.Errorf("got %v", err)
+	}
+}
