@@ -20,7 +20,7 @@ func newPerfBenchLab() *cobra.Command {
 			return benchlab.Run(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().IntVar(&o.Rounds, "rounds", 5, "runs of each tool and test; medians count")
+	cmd.Flags().IntVar(&o.Rounds, "rounds", 11, "runs of each tool and test; medians count")
 	cmd.Flags().StringVar(&o.Only, "only", "", "tests whose name contains this")
 	cmd.Flags().StringVar(&o.Out, "out", "", "folder for perf-LINK.json")
 	return cmd

@@ -19,9 +19,11 @@
 /* Completions taken at once. */
 #define PF_BATCH 16
 
-/* Empty rounds of polling after which the processor is offered to others; a
- * power of 2, at most 1024. */
-#define PF_PATIENCE 512
+/* Rounds of a bandwidth loop that find nothing, after which the processor is
+ * offered to others, and rounds of looking at memory; powers of 2. Both are some
+ * tens of microseconds on hardware, which answers sooner. */
+#define PF_PATIENCE 1024
+#define PF_LOOKS 256
 
 /* No number of messages is known yet. */
 #define PF_UNKNOWN UINT64_MAX

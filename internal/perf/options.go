@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/verbs/exchange"
+	"golang.org/x/sys/unix"
 )
 
 // Op is what a message does.
@@ -257,6 +258,23 @@ func (w *Workload) checkNumbers(bw, events bool) error {
 		return usage("-b is for two machines, not for memcpy")
 	case w.QPs != 1 && w.Transport == Memcpy:
 		return usage("-q is for rdma and tcp, not for memcpy")
+	}
+	return w.checkMemory()
+}
+
+// checkMemory refuses what the machine cannot hold, before the memory is asked
+// for: a client chooses what a server allocates.
+func (w *Workload) checkMemory() error {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return nil
+	}
+	const request = 256 // bytes in memory of one request, generously
+	lay := newLayout(w)
+	rings := uint64(w.List*lay.slots+w.TxDepth+w.RxDepth) * request * uint64(w.QPs)
+	need, have := uint64(lay.total())+rings, uint64(info.Totalram)*uint64(info.Unit)
+	if need > have/2 {
+		return usage("the test needs %d MiB of memory, and this machine has %d: fewer queue pairs (-q), smaller messages (-s)", need>>20, have>>20)
 	}
 	return nil
 }

@@ -78,6 +78,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		"rounded up":      {Write, Bandwidth, func(o *Options) { o.CQMod, o.List, o.TxDepth, o.Iters = 100, 64, 100, 128 }, "-Q 100"},
 		"inline":          {Write, Bandwidth, func(o *Options) { o.Inline = -2 }, "-I -2"},
 		"inline read":     {Read, Bandwidth, func(o *Options) { o.Inline = 8 }, "carries no data"},
+		"memory":          {Write, Bandwidth, func(o *Options) { o.Size, o.QPs = 1<<30, 4000 }, "MiB of memory"},
 		"mtu":             {Write, Bandwidth, func(o *Options) { o.MTU = 1500 }, "-m 1500"},
 		"qp timeout":      {Write, Bandwidth, func(o *Options) { o.QPTimeout = 32 }, "-u 32"},
 		"events":          {Write, Latency, func(o *Options) { o.Events = true }, "raises no event"},

@@ -290,7 +290,10 @@ func (r *rdmaSide) connect(ctx context.Context, s *session) error {
 		if r.o.MTU != 0 {
 			r.mtu = r.o.MTU
 		}
-		opts.Connect.MTU, _ = verbs.MTUOf(r.mtu)
+		var ok bool
+		if opts.Connect.MTU, ok = verbs.MTUOf(r.mtu); !ok {
+			return fmt.Errorf("the peer's MTU is %d bytes: %w", peer.MTU, exchange.ErrProtocol)
+		}
 	}
 	err = s.within(ctx, func(ctx context.Context) (err error) {
 		r.link, err = exchange.ConnectRC(ctx, s.conn, r.qps, opts)

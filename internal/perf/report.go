@@ -1,5 +1,11 @@
 package perf
 
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
 // SchemaVersion of the JSON report.
 const SchemaVersion = 1
 
@@ -33,6 +39,22 @@ type Side struct {
 	MTU       int    `json:"mtu_bytes,omitempty"` // path MTU
 	Inline    int    `json:"inline_bytes"`
 	Events    bool   `json:"events"`
+}
+
+// plain makes what a peer says of itself harmless on a terminal.
+func (s *Side) plain() {
+	const most = 64
+	for _, text := range []*string{&s.Host, &s.Kernel, &s.Arch, &s.Version, &s.Device, &s.Protocol, &s.LinkLayer, &s.GIDType} {
+		*text = strings.Map(func(r rune) rune {
+			if r == utf8.RuneError || !unicode.IsPrint(r) {
+				return '?'
+			}
+			return r
+		}, *text)
+		if len(*text) > most {
+			*text = strings.ToValidUTF8((*text)[:most], "")
+		}
+	}
 }
 
 // Result is one size's.

@@ -198,6 +198,7 @@ func (s *session) describe(ctx context.Context) error {
 	if err := s.swap(ctx, frameSide, own, peer); err != nil {
 		return err
 	}
+	peer.plain()
 	s.report.Conditions = Conditions{Workload: s.o.Workload, Client: own, Server: peer}
 	if !s.client {
 		s.report.Conditions.Client, s.report.Conditions.Server = peer, own

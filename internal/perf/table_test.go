@@ -6,8 +6,10 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -98,5 +100,13 @@ func TestCombineAddsDirections(t *testing.T) {
 	r := combine(&w, 100, &sideResult{Sent: 10, Seconds: 1, Peak: 5000, Verified: true}, &sideResult{Sent: 30, Seconds: 2, Peak: 7000})
 	if r.Iterations != 40 || r.TotalBytes != 4000 || r.Seconds != 2 || *r.Average != 1000+1500 || *r.Rate != 25 || *r.Peak != 12000 || *r.Verified {
 		t.Errorf("%+v", r)
+	}
+}
+
+func TestPeersWordsAreHarmless(t *testing.T) {
+	s := Side{Host: "a\x1b[2Jb\nc", Kernel: strings.Repeat("é", 100), Arch: "amd64"}
+	s.plain()
+	if s.Host != "a?[2Jb?c" || len(s.Kernel) > 64 || !utf8.ValidString(s.Kernel) || s.Arch != "amd64" {
+		t.Errorf("%+v", s)
 	}
 }

@@ -26,7 +26,7 @@ static int not_ready(struct pf_tcp *t, short events, struct pf_wait *w)
 		return io_failed(t);
 	if (p[1].revents && read(t->control->wake_fd, &drop, sizeof drop) < 0)
 		drop = 0; /* somebody was faster */
-	w->rounds |= 1023; /* a sleep is long: look at the clock each time */
+	w->rounds = 1023; /* a sleep is long: look at the clock each time */
 	return pf_idle(w, t->control, t->timeout_ns);
 }
 
