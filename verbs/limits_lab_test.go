@@ -44,8 +44,12 @@ func TestARegistrationThatCannotBeSaysWhy(t *testing.T) {
 	refused(t, err, errInvalid, "need LOCAL_WRITE too")
 
 	// More than any process can have mapped.
-	if _, err := pd.RegisterAddress(start, 1<<46, 0, LocalWrite); err == nil {
-		t.Error("64 TiB were registered")
+	if huge, err := pd.RegisterAddress(start, 1<<46, 0, LocalWrite); err == nil {
+		must[*MR](t)(huge, nil)
+		// siw of linux 6.1 counts the pages in an int, and registers none.
+		if dev.Transport() != TransportIWARP {
+			t.Error("64 TiB were registered")
+		}
 	} else if !errors.Is(err, syscall.EFAULT) && !errors.Is(err, syscall.ENOMEM) && !errors.Is(err, syscall.EINVAL) {
 		t.Error(err)
 	} else {
@@ -154,7 +158,12 @@ func TestTheMemlockLimitIsNamed(t *testing.T) {
 			}
 		}
 	case "0":
-		refused(t, registerWithin(t, 0), ErrPermission, "memlock limit is 0 bytes", "ulimit -l")
+		err := registerWithin(t, 0)
+		class := ErrPermission
+		if errors.Is(err, errNoMemory) { // siw of linux 6.1 looks at the limit itself
+			class = errNoMemory
+		}
+		refused(t, err, class, "memlock limit is 0 bytes", "ulimit -l")
 	default:
 		refused(t, registerWithin(t, 65536), errNoMemory, "memlock limit is 65536 bytes", "ulimit -l")
 	}

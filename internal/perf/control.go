@@ -134,6 +134,7 @@ var errMore = errors.New("samples full")
 // fault is what a loop left behind besides its status.
 type fault struct {
 	errno         int
+	done          uint64 // messages that completed before
 	status        uint32
 	vendor, qpn   uint32
 	object        string
@@ -162,7 +163,7 @@ func loopError(status int, f fault) error {
 	case C.PF_EVENT:
 		return verb("ibv_get_cq_event")
 	case C.PF_WC:
-		return &verbs.CompletionError{Status: verbs.Status(f.status), QPN: f.qpn, VendorErr: f.vendor}
+		return &verbs.CompletionError{ID: f.done, Status: verbs.Status(f.status), QPN: f.qpn, VendorErr: f.vendor}
 	case C.PF_IO, C.PF_CLOSED:
 		return fmt.Errorf("%s: %w", f.object, syscall.Errno(f.errno))
 	}

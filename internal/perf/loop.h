@@ -103,6 +103,7 @@ struct pf_run {
 	uint64_t sent, received; /* completed sends, receives, over all queues */
 	uint32_t sunacked, runacked;
 	int err;
+	uint64_t wc_done;
 	uint32_t wc_status, wc_vendor, wc_qpn;
 };
 

@@ -98,7 +98,7 @@ func (l *loopRun) free() {
 func (l *loopRun) fault(what string) fault {
 	c := l.r
 	return fault{
-		errno: int(c.err), status: uint32(c.wc_status), vendor: uint32(c.wc_vendor), qpn: uint32(c.wc_qpn),
+		errno: int(c.err), done: uint64(c.wc_done), status: uint32(c.wc_status), vendor: uint32(c.wc_vendor), qpn: uint32(c.wc_qpn),
 		object: l.side.dev.Name(), timeout: l.side.o.Timeout, waitedForWhat: what,
 	}
 }

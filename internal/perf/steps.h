@@ -49,6 +49,9 @@ static inline int poll_failed(struct pf_run *r, int n)
 
 static inline int wc_failed(struct pf_run *r, const struct ibv_wc *wc)
 {
+	/* Requests without a completion of their own have no id either: the
+	 * number of those that went well tells more. */
+	r->wc_done = r->sent + r->received;
 	r->wc_status = wc->status;
 	r->wc_vendor = wc->vendor_err;
 	r->wc_qpn = wc->qp_num;
