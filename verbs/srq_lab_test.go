@@ -12,7 +12,7 @@ func sharedQueue(t testing.TB, pd *PD, o SRQOptions) *SRQ {
 	t.Helper()
 	s, err := pd.CreateSRQ(o)
 	if errors.Is(err, ErrUnsupported) {
-		t.Skip(err)
+		t.Skip("the device has no such shared receive queue: ", err)
 	}
 	return must[*SRQ](t)(s, err)
 }

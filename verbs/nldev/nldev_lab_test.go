@@ -44,7 +44,7 @@ type row map[string]string
 func rdmaTool(t *testing.T, args ...string) []row {
 	t.Helper()
 	if _, err := exec.LookPath("rdma"); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	var stderr bytes.Buffer
 	command := exec.CommandContext(t.Context(), "rdma", append([]string{"-d", "-j"}, args...)...)
@@ -358,7 +358,7 @@ func TestLabCounters(t *testing.T) {
 		if _, statErr := os.Stat("/sys/class/infiniband/" + name + "/ports/1/hw_counters"); statErr == nil {
 			t.Errorf("%v, but sysfs has hw_counters", err)
 		}
-		t.Skip(err)
+		t.Skip("the driver has no hardware counters: ", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -406,7 +406,7 @@ func TestLabSystem(t *testing.T) {
 	t.Logf("%+v", s)
 	words, err := exec.Command("rdma", "system").Output()
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	t.Logf("rdma system: %s", words)
 	fields := strings.Fields(string(words))
@@ -437,7 +437,7 @@ func TestLabNewer(t *testing.T) {
 		if !errors.Is(err, ErrUnsupported) {
 			t.Error(err)
 		}
-		t.Skip(err)
+		t.Skip("the kernel sends no notifications: ", err)
 	}
 	defer monitor.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
