@@ -1,0 +1,396 @@
+package device
+
+import (
+	"encoding/binary"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/peerdirect/peerdirect/efa/wire"
+)
+
+// arena is a host's memory: DMA addresses that mean nothing in this process, and an
+// unmap that waits for who holds it.
+type arena struct {
+	sync.RWMutex
+	base uint64
+	buf  []byte
+	next uint64
+	off  atomic.Bool // unmapped
+}
+
+func newArena(base uint64, size int) *arena {
+	return &arena{base: base, buf: make([]byte, size)}
+}
+
+func (a *arena) Lock()   { a.RLock() }
+func (a *arena) Unlock() { a.RUnlock() }
+
+func (a *arena) Bytes(addr uint64, n int) []byte {
+	if a.off.Load() || n <= 0 || addr < a.base || addr-a.base >= uint64(len(a.buf)) {
+		return nil
+	}
+	off := addr - a.base
+	return a.buf[off:min(uint64(len(a.buf)), off+uint64(n))]
+}
+
+// unmap makes nothing mapped, or everything again, when nobody holds the memory.
+func (a *arena) unmap(off bool) {
+	a.RWMutex.Lock()
+	a.off.Store(off)
+	a.RWMutex.Unlock()
+}
+
+// alloc gives page-aligned memory.
+func (a *arena) alloc(n int) (uint64, []byte) {
+	off := (a.next + 4095) &^ 4095
+	a.next = off + uint64(n)
+	if a.next > uint64(len(a.buf)) {
+		panic("arena too small")
+	}
+	return a.base + off, a.buf[off:a.next:a.next]
+}
+
+// host is a device with a protection domain, a page of doorbells and memory.
+type host struct {
+	t    testing.TB
+	d    *Device
+	mem  *arena
+	pd   uint16
+	uar  uint16
+	irqs atomic.Int32
+	evs  chan Event
+}
+
+func newHost(t testing.TB, f *Fabric, o Options) *host {
+	t.Helper()
+	h := &host{t: t, evs: make(chan Event, 1000)}
+	h.mem = newArena(uint64(len(f.Devices())+1)<<36, 16<<20)
+	if o.Memory == nil {
+		o.Memory = h.mem
+	}
+	if o.LLQBytes == 0 {
+		o.LLQBytes = 1 << 20
+	}
+	o.Interrupt = func(int) { h.irqs.Add(1) }
+	o.Event = func(e Event) { h.evs <- e }
+	var err error
+	if h.d, err = f.NewDevice(o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.d.Close() })
+	h.pd = must(h.d.AllocPD())(t)
+	h.uar = must(h.d.AllocUAR())(t)
+	return h
+}
+
+// must fails the test on an error: must(f())(t).
+func must[T any](x T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+}
+
+// region is registered memory.
+type region struct {
+	MRInfo
+	addr uint64 // IOVA
+	b    []byte
+}
+
+const allAccess = wire.AccessLocalWrite | wire.AccessRemoteWrite | wire.AccessRemoteRead
+
+func (h *host) region(n int, access wire.Access) region {
+	h.t.Helper()
+	dma, b := h.mem.alloc(n)
+	iova := dma + 0x10_0000_0000_0000
+	var pages []uint64
+	for p := uint64(0); p < uint64(n); p += 4096 {
+		pages = append(pages, dma+p)
+	}
+	mr := must(h.d.RegisterMR(MROptions{PD: h.pd, IOVA: iova, Length: uint64(n), PageShift: 12, Pages: pages, Access: access}))(h.t)
+	return region{mr, iova, b}
+}
+
+// cqueue is a completion queue and its consumer.
+type cqueue struct {
+	h     *host
+	info  wire.CreateCQResp
+	ring  []byte
+	size  int
+	subs  int
+	cc    [2]uint32
+	total uint32
+}
+
+func (h *host) cqueue(depth int, c wire.CreateCQ) *cqueue {
+	h.t.Helper()
+	if c.EntryWords == 0 {
+		c.EntryWords = 8
+	}
+	subs := int(h.d.Attr().Queue1.SubCQsPerCQ)
+	addr, ring := h.mem.alloc(depth * subs * int(c.EntryWords) * 4)
+	c.SubCQDepth, c.BaseAddr, c.NumSubCQs, c.UAR = uint16(depth), addr, uint16(subs), h.uar
+	q := &cqueue{h: h, ring: ring, size: int(c.EntryWords) * 4, subs: subs}
+	q.info = must(h.d.CreateCQ(CQOptions{CreateCQ: c}))(h.t)
+	return q
+}
+
+// poll gives a copy of the next completion, nil if there is none.
+func (q *cqueue) poll() *wire.WideCQE {
+	depth := uint32(q.info.SubCQDepth)
+	for sub := range q.subs {
+		cc := q.cc[sub]
+		off := (sub*int(depth) + int(cc&(depth-1))) * q.size
+		word := atomic.LoadUint32((*uint32)(unsafe.Pointer(&q.ring[off])))
+		if wire.CQEWord(word).Phase() != (cc&depth == 0) {
+			continue
+		}
+		var e wire.WideCQE
+		copy(e[:], q.ring[off:off+q.size])
+		q.cc[sub]++
+		q.total++
+		return &e
+	}
+	return nil
+}
+
+// next waits for a completion.
+func (q *cqueue) next() *wire.WideCQE {
+	q.h.t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		if e := q.poll(); e != nil {
+			return e
+		}
+		if time.Now().After(deadline) {
+			q.h.t.Fatal("no completion within 10 s")
+		}
+		runtime.Gosched()
+	}
+}
+
+// quiet fails if a completion comes within a while.
+func (q *cqueue) quiet(d time.Duration) {
+	q.h.t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if e := q.poll(); e != nil {
+			q.h.t.Fatalf("unexpected completion: %v of request %d", e.Base().Status(), e.Base().ReqID())
+		}
+	}
+}
+
+// endpoint is a queue pair and its producers.
+type endpoint struct {
+	*host
+	info  wire.CreateQPResp
+	scq   *cqueue
+	rcq   *cqueue
+	qkey  uint32
+	entry int
+	depth int
+	pc    uint16
+	rq    []byte
+	rpc   uint16
+}
+
+type epOptions struct {
+	typ      wire.QPType
+	flags    wire.CreateQPFlags
+	depth    int // of both queues; default 64
+	wide     bool
+	rnr      uint8
+	scq, rcq *cqueue
+	stay     bool // in RESET
+}
+
+func (h *host) endpoint(o epOptions) *endpoint {
+	h.t.Helper()
+	if o.typ == 0 {
+		o.typ = wire.QPTypeSRD
+	}
+	if o.depth == 0 {
+		o.depth = 64
+	}
+	if o.scq == nil {
+		o.scq = h.cqueue(1024, wire.CreateCQ{})
+	}
+	if o.rcq == nil {
+		o.rcq = o.scq
+	}
+	e := &endpoint{host: h, scq: o.scq, rcq: o.rcq, qkey: 0x1234, entry: entrySize, depth: o.depth}
+	if o.wide {
+		e.entry = wideEntry
+	}
+	addr, ring := h.mem.alloc(o.depth * wire.SizeRxDesc)
+	e.rq = ring
+	e.info = must(h.d.CreateQP(QPOptions{CreateQP: wire.CreateQP{
+		PD: h.pd, UAR: h.uar, Type: o.typ, Flags: o.flags, SendCQ: uint32(o.scq.info.CQ), RecvCQ: uint32(o.rcq.info.CQ),
+		SQDepth: uint32(o.depth), SQRingSize: uint32(o.depth * e.entry),
+		RQDepth: uint32(o.depth), RQRingSize: uint32(len(ring)), RQBaseAddr: addr,
+	}}))(h.t)
+	if !o.stay {
+		e.rts(o.rnr, o.typ)
+	}
+	return e
+}
+
+// rts moves a queue pair from RESET to RTS. An RNR count of 0 stands for no limit.
+func (e *endpoint) rts(rnr uint8, typ wire.QPType) {
+	e.t.Helper()
+	m := wire.ModifyQP{Handle: e.info.Handle, Mask: wire.ModifyState | wire.ModifyQKey, State: wire.QPStateInit, QKey: e.qkey}
+	e.modify(m)
+	e.modify(wire.ModifyQP{Handle: e.info.Handle, Mask: wire.ModifyState, State: wire.QPStateRTR})
+	m = wire.ModifyQP{Handle: e.info.Handle, Mask: wire.ModifyState | wire.ModifySQPSN, State: wire.QPStateRTS}
+	if rnr != 0 {
+		m.Mask |= wire.ModifyRNRRetry
+		m.RNRRetry = rnr
+	}
+	e.modify(m)
+}
+
+func (e *endpoint) modify(m wire.ModifyQP) {
+	e.t.Helper()
+	if err := e.d.ModifyQP(m); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+func (e *endpoint) state(s wire.QPState) {
+	e.t.Helper()
+	e.modify(wire.ModifyQP{Handle: e.info.Handle, Mask: wire.ModifyState, State: s})
+}
+
+// put writes an entry without ringing.
+func (e *endpoint) put(w *wire.WideTxEntry) {
+	off := int(e.info.LLQ) + int(e.pc)%e.depth*e.entry
+	copy(e.d.LLQ()[off:off+e.entry], w[:])
+	e.pc++
+}
+
+func (e *endpoint) ring() { e.d.Ring(e.info.SQDB, uint32(e.pc)) }
+
+func (e *endpoint) post(w *wire.WideTxEntry) {
+	e.put(w)
+	e.ring()
+}
+
+// recv posts a receive into parts of a region: pairs of offset and length.
+func (e *endpoint) recv(id uint16, r region, parts ...int) {
+	for i := 0; i < len(parts); i += 2 {
+		var f wire.RxFlags
+		if i == 0 {
+			f |= wire.RxFirst
+		}
+		if i+2 == len(parts) {
+			f |= wire.RxLast
+		}
+		var x wire.RxEntry
+		x.Set(id, r.addr+uint64(parts[i]), uint16(parts[i+1]), r.LKey, f)
+		copy(e.rq[int(e.rpc)%e.depth*wire.SizeRxDesc:], x[:])
+		e.rpc++
+	}
+	e.d.Ring(e.info.RQDB, uint32(e.rpc))
+}
+
+// peer is where requests go: an endpoint's queue pair and the handle of its device.
+type peer struct {
+	ah   uint16
+	qp   uint16
+	qkey uint32
+}
+
+func (e *endpoint) to(other *endpoint) peer {
+	e.t.Helper()
+	return peer{must(e.d.CreateAH(e.pd, other.d.GID()))(e.t), other.info.QPNum, other.qkey}
+}
+
+// send, write and read make entries.
+func (p peer) send(id uint64, bufs ...wire.TxBuf) *wire.WideTxEntry {
+	var w wire.WideTxEntry
+	e := w.Entry()
+	e.Set(uint16(id), wire.TxAlways|wire.TxControl(wire.IOSend), p.qp, uint16(len(bufs)))
+	e.SetPeer(0, p.ah, 0)
+	e.SetQKey(p.qkey)
+	e.SetReqIDHigh(id)
+	for i, b := range bufs {
+		e.SetBuf(i, b.Addr, b.Length, b.LKey)
+	}
+	return &w
+}
+
+func (p peer) inline(id uint64, data []byte) *wire.WideTxEntry {
+	w := p.send(id)
+	w.Entry().Set(uint16(id), wire.TxAlways|wire.TxInline|wire.TxControl(wire.IOSend), p.qp, uint16(len(data)))
+	copy(w[32:], data)
+	return w
+}
+
+func (p peer) rdma(op wire.IOOp, id uint64, local wire.TxBuf, addr uint64, rkey uint32) *wire.WideTxEntry {
+	w := p.send(id)
+	e := w.Entry()
+	n := uint16(1)
+	if local.Length == 0 {
+		n = 0
+	}
+	e.Set(uint16(id), wire.TxAlways|wire.TxControl(op), p.qp, n)
+	e.SetRemote(addr, local.Length, rkey)
+	e.SetLocal(local.Addr, local.Length, local.LKey)
+	return w
+}
+
+// imm adds an immediate to an entry.
+func imm(w *wire.WideTxEntry, v uint32) *wire.WideTxEntry {
+	w[2] |= byte(wire.TxHasImm)
+	binary.LittleEndian.PutUint32(w[8:], v)
+	return w
+}
+
+func (r region) at(off, n int) wire.TxBuf {
+	return wire.TxBuf{Length: uint32(n), LKey: r.LKey, Addr: r.addr + uint64(off)}
+}
+
+// pair is two hosts with an endpoint each that know each other.
+type pair struct {
+	f    *Fabric
+	a, b *endpoint
+	ab   peer
+	ba   peer
+}
+
+func newPair(t testing.TB, fo FabricOptions, ao, bo Options, eo epOptions) *pair {
+	t.Helper()
+	p := &pair{f: NewFabric(fo)}
+	t.Cleanup(p.f.Close)
+	p.a = newHost(t, p.f, ao).endpoint(eo)
+	p.b = newHost(t, p.f, bo).endpoint(eo)
+	p.ab, p.ba = p.a.to(p.b), p.b.to(p.a)
+	return p
+}
+
+// expect takes the next completion and checks the request's id and status.
+func (q *cqueue) expect(id uint16, s wire.CompStatus) *wire.WideCQE {
+	q.h.t.Helper()
+	e := q.next()
+	if e.Base().ReqID() != id || e.Base().Status() != s {
+		q.h.t.Fatalf("completion of request %d with %q, want request %d with %q", e.Base().ReqID(), e.Base().Status(), id, s)
+	}
+	return e
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
