@@ -7,9 +7,10 @@ RELEASE   ?=
 LDFLAGS   := $(if $(RELEASE),-X main.release=$(RELEASE))
 FUZZTIME  ?= 10s
 COUNT     ?= 5
-LAB_RUNS  ?= 7.3/rxe 7.3/siw 6.12/rxe 6.12/siw 6.1/rxe 6.1/siw
+LAB_RUNS  ?= 7.3/rxe 7.3/siw 7.3/efa 6.12/rxe 6.12/siw 6.12/efa 6.1/rxe 6.1/siw 6.1/efa
+SUITES    ?=
 
-.PHONY: build demo test test-unit test-lab test-cli fuzz bench bench-lab generate lint clean
+.PHONY: build demo test test-unit test-lab acceptance fuzz bench bench-lab generate lint clean
 
 build:
 	@scripts/deps build
@@ -17,12 +18,12 @@ build:
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/peerdirect
 
 demo: build
-	@scripts/deps lab
 	$(BIN) demo
 
 test: lint test-unit test-lab
 
 test-unit: build
+	@scripts/deps test
 	$(GO) test -race ./...
 
 test-lab: build
@@ -30,6 +31,13 @@ test-lab: build
 	$(BIN) lab build --kernel all
 	$(GO) test -count=1 -timeout 20m -tags lab_host -run Host ./internal/lab
 	scripts/test-lab $(LAB_RUNS)
+
+# Upstream's own suites on the software EFA device: docs/acceptance.md. SUITES
+# chooses, for example '7.3/test_*'.
+acceptance: build
+	@scripts/deps lab
+	$(BIN) lab build --kernel all --with acceptance
+	scripts/acceptance $(SUITES)
 
 # Every fuzz target for FUZZTIME; what it finds stays in testdata/fuzz.
 fuzz: build

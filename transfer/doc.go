@@ -13,17 +13,21 @@
 // A [Rail] is one NIC's queues, with the least that RC and SRD both promise:
 // reliable, and without any order. Everything above it is written against that
 // alone, so that what is done is counted and never inferred from an order.
-// [RC] is a rail over libibverbs; package railtest is what every rail must pass.
+// [RC] is a rail over libibverbs, [EFA] one over SRD, on a device of the kernel
+// or in this process, and [Joined] makes one of several. Package railtest is what
+// every rail must pass. An [Opener] says which to use: [RCOptions], [EFAOptions],
+// what [Named] finds by a device's name, or a node of an [Embedded].
 //
 // # What goes over the wire
 //
-// A TCP connection (package verbs/exchange) carries a hello and what the queue
-// pairs need to connect. From then on it only tells how the other side ends:
+// A TCP connection (package verbs/exchange) carries a hello, by which both sides
+// know that their rails are of one kind and how many NICs to use, and what the
+// queue pairs need to connect. From then on it only tells how the other side ends:
 // with a reason, or without. Everything else goes over the rail:
 //
 //	sender                            receiver
 //	SEND  propose: layout, rounds  ->
-//	                               <- SEND  accept: address, key
+//	                               <- SEND  accept: address, keys
 //	then for each round, an epoch:
 //	SEND  begin                    ->
 //	WRITE, one for each run        ->
@@ -35,12 +39,13 @@
 //	SEND  bye                      <> SEND  bye
 //
 // A notice is an immediate, 8 bits of epoch and 24 of a count of pages, and is
-// posted after the writes it counts have completed. On InfiniBand and RoCE such
-// a completion means that the peer's NIC has acknowledged the bytes. On iWARP,
-// which has no immediate, the notice is a SEND of 8 bytes; the completion of a
-// write there means only that TCP has it, but the SEND goes by the same queue
-// pair and arrives behind the bytes. In all cases who counts a page finds it in
-// place. Counts are kept by epoch, however early they come.
+// posted after the writes it counts have completed, on whichever NICs. On
+// InfiniBand, RoCE and EFA such a completion means that the peer's NIC has
+// acknowledged the bytes. On iWARP, which has no immediate, the notice is a SEND
+// of 8 bytes; the completion of a write there means only that TCP has it, but the
+// SEND goes by the same queue pair and arrives behind the bytes. In all cases who
+// counts a page finds it in place. Counts are kept by epoch, however early they
+// come.
 //
 // Each message and notice takes a receive of the other side's. The sender
 // counts them and the receiver gives them back by credit messages; with no

@@ -44,8 +44,8 @@ type Listener struct {
 }
 
 type greeted struct {
-	conn  *exchange.Conn
-	hello hello
+	conn *exchange.Conn
+	want Want
 }
 
 const (
@@ -65,7 +65,7 @@ func Listen(ctx context.Context, addr string, o ListenOptions) (*Listener, error
 	if o.Warn == nil {
 		o.Warn = func(error) {}
 	}
-	probe, err := OpenRC(o.RC)
+	probe, err := o.Rail.Open(Want{})
 	if err != nil {
 		return nil, err
 	}
@@ -119,11 +119,9 @@ func (l *Listener) accept(ctx context.Context) {
 
 func (l *Listener) greet(ctx context.Context, conn *exchange.Conn) {
 	within, cancel := context.WithTimeout(ctx, greetTime)
-	h, err := greet(within, conn, l.options.Program, 0)
+	rail := l.options.Rail
+	want, err := greet(within, conn, l.options.Program, hello{Kind: rail.Kind(), NICs: rail.NICs()})
 	cancel()
-	if err == nil && (h.Queues < 1 || h.Queues > maxPairs) {
-		err = conn.Fail(malformed("%d queue pairs", h.Queues))
-	}
 	if err != nil {
 		conn.Close()
 		if ctx.Err() == nil {
@@ -134,7 +132,7 @@ func (l *Listener) greet(ctx context.Context, conn *exchange.Conn) {
 	watched, unwatch := conn.Watch(ctx)
 	defer unwatch()
 	select {
-	case l.greeted <- greeted{conn, h}:
+	case l.greeted <- greeted{conn, want}:
 	case <-watched.Done():
 		conn.Close() // it went while others were served
 	}
@@ -163,10 +161,9 @@ func (l *Listener) Receive(ctx context.Context) (*Result, error) {
 		return nil, ErrCancelled
 	}
 	o := l.options
-	o.RC.Queues = g.hello.Queues
 	r := newReceiver(newSession(ctx, o.Options, g.conn, RoleReceiver), o.MaxBytes)
 	r.corrupt = o.corrupt
-	err := r.connect(o.RC)
+	err := r.connect(g.want)
 	if err == nil {
 		err = r.run()
 	}

@@ -9,7 +9,7 @@ import (
 // Control messages go by SEND over the rail. Every one begins with a header of
 // 16 bytes, all numbers big-endian:
 //
-//	0  magic   "PDT1"
+//	0  magic   "PDT2"
 //	4  kind    1 byte, and 3 bytes of zero
 //	8  epoch   of begin, sums, arrived and verdict; else zero
 //	12 length  of what follows
@@ -18,7 +18,7 @@ import (
 // up says so by the control connection, which works whatever became of the
 // rail.
 const (
-	messageMagic  = 0x50445431
+	messageMagic  = 0x50445432
 	messageHeader = 16
 )
 
@@ -52,7 +52,7 @@ const (
 	maxListed       = 256 // bad pages named in a verdict
 	digestSize      = 32
 	proposeSize     = 36
-	acceptSize      = 24
+	acceptSize      = 24 // and 4 for each key
 	verdictSize     = 8 + digestSize
 	noticeCountBits = 24
 )
@@ -102,8 +102,12 @@ func (m *message) encode(b []byte) []byte {
 	case kindAccept:
 		b = be.AppendUint64(b, m.region.Addr)
 		b = be.AppendUint64(b, m.region.Length)
-		b = be.AppendUint32(b, m.region.Key)
 		b = be.AppendUint32(b, m.receives)
+		b = be.AppendUint16(b, uint16(len(m.region.Keys)))
+		b = be.AppendUint16(b, 0)
+		for _, key := range m.region.Keys {
+			b = be.AppendUint32(b, key)
+		}
 	case kindSums:
 		b = be.AppendUint32(b, m.first)
 		b = be.AppendUint32(b, uint32(len(m.sums)/4))
@@ -182,11 +186,21 @@ func (m *message) decodeBody(b []byte) error {
 		}
 		return m.checkReceives()
 	case kindAccept:
-		if err := size(acceptSize); err != nil {
+		if len(b) < acceptSize {
+			return malformed("accept of %d bytes", len(b))
+		}
+		keys := int(be.Uint16(b[20:]))
+		if keys < 1 || keys > MaxNICs || be.Uint16(b[22:]) != 0 {
+			return malformed("accept with %d keys", keys)
+		}
+		if err := size(acceptSize + 4*keys); err != nil {
 			return err
 		}
-		m.region = Descriptor{Addr: be.Uint64(b), Length: be.Uint64(b[8:]), Key: be.Uint32(b[16:])}
-		m.receives = be.Uint32(b[20:])
+		m.region = Descriptor{Addr: be.Uint64(b), Length: be.Uint64(b[8:]), Keys: make([]uint32, keys)}
+		m.receives = be.Uint32(b[16:])
+		for i := range m.region.Keys {
+			m.region.Keys[i] = be.Uint32(b[acceptSize+4*i:])
+		}
 		if m.region.Length == 0 || m.region.Length > MaxSpan || m.region.Addr+m.region.Length < m.region.Addr {
 			return malformed("a region of %d bytes at %#x", m.region.Length, m.region.Addr)
 		}

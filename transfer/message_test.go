@@ -11,7 +11,8 @@ import (
 func someMessages() []message {
 	return []message{
 		{kind: kindPropose, layout: Layout{PageSize: 65536, Pages: 512, Stride: 2, Seed: 1<<63 + 5}, iterations: 3, receives: 128},
-		{kind: kindAccept, region: Descriptor{Addr: 0x7f0000000000, Length: 64 << 20, Key: 0x1234}, receives: 16},
+		{kind: kindAccept, region: Descriptor{Addr: 0x7f0000000000, Length: 64 << 20, Keys: []uint32{0x1234}}, receives: 16},
+		{kind: kindAccept, region: Descriptor{Addr: 1, Length: 1, Keys: make([]uint32, MaxNICs)}, receives: 16},
 		{kind: kindBegin, epoch: 17},
 		{kind: kindSums, epoch: 2, first: 1018, sums: bytes.Repeat([]byte{1, 2, 3, 4}, sumsPerMessage)},
 		{kind: kindCredit, credit: 64},

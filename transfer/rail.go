@@ -7,8 +7,8 @@ import (
 	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
 
-// Rail is one NIC's queues as the engine sees them: reliable and unordered, the
-// least that RC and SRD both promise.
+// Rail is one NIC's queues as the engine sees them, or several NICs' that [Join]
+// made one: reliable and unordered, the least that RC and SRD both promise.
 //
 //   - What Post took is carried out once, or fails; either way it completes
 //     exactly once at this side.
@@ -76,14 +76,17 @@ const MinMessage = 16
 
 // Info says what a rail runs on.
 type Info struct {
-	Device    string // "rxe0"
+	Device    string // "rxe0"; of several NICs the first and the last, "efa_0..efa_3"
+	NICs      int    // that the rail's writes are spread over
 	Port      int
-	Transport string // "RoCE v2", "RoCE v1", "InfiniBand", "iWARP"
-	LinkLayer string // "Ethernet", "InfiniBand"
+	Transport string // "RoCE v2", "RoCE v1", "InfiniBand", "iWARP", "EFA SRD"
+	LinkLayer string // "Ethernet", "InfiniBand", "unspecified"
 	MTU       int    // bytes; of the path once connected, of the port before
-	GID       string
+	GID       string // of the first NIC
 	GIDIndex  int
-	Queues    int // queue pairs to each peer
+	Queues    int    // queue pairs of each NIC to each peer
+	Path      string // how work gets into the queues: "libibverbs", "direct", or why not
+	Embedded  bool   // the device is software in this process
 }
 
 // Peer names a connected peer of one rail.
@@ -153,12 +156,12 @@ var ErrFlushed = errors.New("flushed: the connection had failed before")
 // ErrRange is an operation on bytes outside its region.
 var ErrRange = errors.New("outside the region")
 
-// Region is memory that is registered with a rail.
+// Region is memory that is registered with a rail, on each of its NICs.
 type Region struct {
 	addr   uint64
 	length uint64
-	lkey   uint32
-	rkey   uint32
+	lkeys  []uint32 // one for each NIC
+	rkeys  []uint32
 	close  func() error
 }
 
@@ -166,14 +169,15 @@ type Region struct {
 type Local struct {
 	Addr   uint64
 	Length uint32
-	Key    uint32
+	Key    uint32 // of the first NIC
+	keys   []uint32
 	bad    bool
 }
 
 // At is the piece of length bytes from offset on. Post refuses one that is
 // outside the region.
 func (r *Region) At(offset uint64, length uint32) Local {
-	return Local{Addr: r.addr + offset, Length: length, Key: r.lkey,
+	return Local{Addr: r.addr + offset, Length: length, Key: r.lkeys[0], keys: r.lkeys,
 		bad: offset > r.length || uint64(length) > r.length-offset}
 }
 
@@ -182,7 +186,7 @@ func (r *Region) Length() uint64 { return r.length }
 
 // Descriptor describes the region to peers.
 func (r *Region) Descriptor() Descriptor {
-	return Descriptor{Addr: r.addr, Length: r.length, Key: r.rkey}
+	return Descriptor{Addr: r.addr, Length: r.length, Keys: r.rkeys}
 }
 
 // Close deregisters the memory. It may be called again.
@@ -197,26 +201,28 @@ func (r *Region) Close() error {
 	return err
 }
 
-// Descriptor is a region as its owner described it to a peer.
+// Descriptor is a region as its owner described it to a peer. Its keys are for
+// the owner's NICs in their order, which are connected one by one to the peer's.
 type Descriptor struct {
 	Addr   uint64
 	Length uint64 // bytes
-	Key    uint32
+	Keys   []uint32
 }
 
 // Remote is a place in a peer's region.
 type Remote struct {
 	Addr uint64
-	Key  uint32
+	Key  uint32 // for the first NIC
+	keys []uint32
 	left uint64 // bytes to the region's end
 }
 
 // At is the place offset bytes into the region.
 func (d Descriptor) At(offset uint64) Remote {
-	if offset > d.Length {
+	if offset > d.Length || len(d.Keys) == 0 {
 		return Remote{}
 	}
-	return Remote{Addr: d.Addr + offset, Key: d.Key, left: d.Length - offset}
+	return Remote{Addr: d.Addr + offset, Key: d.Keys[0], keys: d.Keys, left: d.Length - offset}
 }
 
 // check finds what is wrong with an operation before any rail sees it.

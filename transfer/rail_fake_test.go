@@ -67,7 +67,7 @@ func (n *fakeNet) rail(seed uint64, o fakeOptions) *fakeRail {
 }
 
 func (r *fakeRail) Info() Info {
-	return Info{Device: "fake0", Port: 1, Transport: "unordered", LinkLayer: "memory", MTU: 4096, Queues: 1}
+	return Info{Device: "fake0", Port: 1, Transport: "unordered", LinkLayer: "memory", MTU: 4096, Queues: 1, NICs: 1}
 }
 func (r *fakeRail) Depth() int    { return r.o.depth }
 func (r *fakeRail) Receives() int { return r.o.receives }
@@ -79,7 +79,7 @@ func (r *fakeRail) Register(mem []byte) (*Region, error) {
 	key := r.net.lastKey
 	r.regions[key] = &fakeRegion{mem: mem}
 	return &Region{
-		addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))), length: uint64(len(mem)), lkey: key, rkey: key,
+		addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))), length: uint64(len(mem)), lkeys: []uint32{key}, rkeys: []uint32{key},
 		close: func() error {
 			r.net.mu.Lock()
 			defer r.net.mu.Unlock()
@@ -94,8 +94,10 @@ func (r *fakeRail) Connect(ctx context.Context, via *exchange.Conn) (Peer, error
 	r.net.mu.Lock()
 	if other := r.net.waiting[remote+local]; other != nil {
 		r.other, other.other = other, r
+		delete(r.net.waiting, remote+local) // the next rails by this connection are others
+	} else {
+		r.net.waiting[local+remote] = r
 	}
-	r.net.waiting[local+remote] = r
 	r.net.mu.Unlock()
 	return 0, via.Barrier(ctx)
 }
@@ -297,6 +299,29 @@ func ConnectRails(t testing.TB, a, b Rail) (peers [2]Peer) {
 	}
 	peers[0] = p
 	return peers
+}
+
+// JoinedFakeRails gives two rails of so many fakes each, of different depths.
+func JoinedFakeRails(t testing.TB, nics int) (a, b Rail) {
+	n := newFakeNet()
+	for _, to := range []*Rail{&a, &b} {
+		*to = joinFakes(t, n, nics, fakeOptions{depth: 7})
+	}
+	return a, b
+}
+
+func joinFakes(t testing.TB, n *fakeNet, nics int, o fakeOptions) *Joined {
+	t.Helper()
+	var rails []Rail
+	for i := range nics {
+		rails = append(rails, n.rail(uint64(i), o))
+		o.depth += 3
+	}
+	j, err := Join(rails...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
 }
 
 // FakeRails gives two fake rails that can be connected.

@@ -25,6 +25,28 @@ type RCOptions struct {
 	Spin      time.Duration // how long Wait polls before it sleeps; default 20 us
 }
 
+// Kind is KindRC.
+func (o RCOptions) Kind() Kind { return KindRC }
+
+// NICs is 1.
+func (o RCOptions) NICs() int { return 1 }
+
+// Open opens a rail for a transfer.
+func (o RCOptions) Open(w Want) (Rail, error) {
+	if w.Queues > 0 {
+		o.Queues = w.Queues
+	}
+	per := (w.Depth + max(o.Queues, 1) - 1) / max(o.Queues, 1)
+	if w.Depth > 0 && o.SendDepth < per+spare {
+		o.SendDepth = per + spare
+	}
+	r, err := OpenRC(o)
+	if err != nil {
+		return nil, err // and no *RC that is nil
+	}
+	return r, nil
+}
+
 func (o *RCOptions) defaults() error {
 	set := func(v *int, def int) {
 		if *v == 0 {
@@ -54,15 +76,6 @@ func (o *RCOptions) defaults() error {
 	}
 	return nil
 }
-
-// OptionError is an option that does not fit the machine or makes no sense.
-type OptionError struct {
-	Option string
-	Err    error
-}
-
-func (e *OptionError) Error() string { return fmt.Sprintf("%s: %v", e.Option, e.Err) }
-func (e *OptionError) Unwrap() error { return e.Err }
 
 // RC is a Rail over reliable connections of libibverbs: InfiniBand, RoCE and,
 // connected through the RDMA CM, iWARP.
@@ -208,7 +221,7 @@ func (r *RC) describe() error {
 	r.iwarp = r.dev.Transport() == verbs.TransportIWARP
 	r.info = Info{
 		Device: r.dev.Name(), Port: o.Port, Transport: r.dev.Transport().String(),
-		LinkLayer: port.LinkLayer.String(), MTU: port.ActiveMTU.Bytes(),
+		LinkLayer: port.LinkLayer.String(), MTU: port.ActiveMTU.Bytes(), NICs: 1, Path: "libibverbs",
 	}
 	switch {
 	case o.GIDIndex != nil:
@@ -275,7 +288,7 @@ func (r *RC) Register(mem []byte) (*Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	region := &Region{addr: mr.IOVA(), length: mr.Length(), lkey: mr.LKey(), rkey: mr.RKey(), close: mr.Close}
+	region := &Region{addr: mr.IOVA(), length: mr.Length(), lkeys: []uint32{mr.LKey()}, rkeys: []uint32{mr.RKey()}, close: mr.Close}
 	r.regions = append(r.regions, region)
 	return region, nil
 }

@@ -4,13 +4,10 @@ package transfer_test
 
 import (
 	"os"
-	"runtime"
 	"testing"
-	"time"
 
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/railtest"
-	"github.com/peerdirect/peerdirect/verbs"
 )
 
 // rcPair opens two rails on the lab's device, in one process.
@@ -43,48 +40,4 @@ func TestTheRCRailIsARail(t *testing.T) {
 	}
 }
 
-// BenchmarkPost posts batches of 16 writes of 8 bytes and takes their
-// completions.
-func BenchmarkPost(b *testing.B) {
-	p := rcPair(b, transfer.RCOptions{})
-	buf, err := verbs.NewBuffer(1<<20, verbs.BufferOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { buf.Close() })
-	region, err := p.Rail[0].Register(buf.Bytes())
-	if err != nil {
-		b.Fatal(err)
-	}
-	target, err := p.Rail[1].Register(buf.Bytes())
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { p.Rail[0].Close(); p.Rail[1].Close() })
-	var ops [16]transfer.Op
-	for i := range ops {
-		at := uint64(i * 64)
-		ops[i] = transfer.Op{Kind: transfer.OpWrite, Peer: p.Peer[0], Local: region.At(at, 8), Remote: target.Descriptor().At(1<<19 + at)}
-	}
-	var got [16]transfer.Completion
-	posting := time.Duration(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		start := time.Now()
-		if n, err := p.Rail[0].Post(ops[:]); n != len(ops) || err != nil {
-			b.Fatal(n, err)
-		}
-		posting += time.Since(start)
-		for left := len(ops); left > 0; {
-			n, err := p.Rail[0].Poll(got[:])
-			if err != nil {
-				b.Fatal(err)
-			}
-			left -= n
-			if n == 0 {
-				runtime.Gosched()
-			}
-		}
-	}
-	b.ReportMetric(float64(posting.Nanoseconds())/float64(b.N*len(ops)), "ns/post")
-}
+func BenchmarkPost(b *testing.B) { benchmarkPost(b, rcPair(b, transfer.RCOptions{})) }

@@ -1,6 +1,7 @@
 package transfer_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/peerdirect/peerdirect/transfer"
@@ -13,4 +14,15 @@ func TestTheFakeRailIsARail(t *testing.T) {
 		a, b := transfer.FakeRails()
 		return railtest.Pair{Rail: [2]transfer.Rail{a, b}, Peer: transfer.ConnectRails(t, a, b)}
 	})
+}
+
+func TestFakeRailsJoinedAreARail(t *testing.T) {
+	for _, nics := range []int{1, 2, 5} {
+		t.Run(fmt.Sprint(nics), func(t *testing.T) {
+			railtest.Run(t, func(t testing.TB) railtest.Pair {
+				a, b := transfer.JoinedFakeRails(t, nics)
+				return railtest.Pair{Rail: [2]transfer.Rail{a, b}, Peer: transfer.ConnectRails(t, a, b)}
+			})
+		})
+	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Schema names the form of a Result in JSON; it changes when a field does.
-const Schema = "peerdirect.transfer/1"
+const Schema = "peerdirect.transfer/2"
 
 // Roles of a Result.
 const (
@@ -53,13 +53,16 @@ type Result struct {
 
 // Conditions are what a result depends on.
 type Conditions struct {
-	Device     string  `json:"device"`
+	Device     string  `json:"device"` // of several the first and the last: efa_0..efa_3
+	NICs       int     `json:"nics"`
+	Embedded   bool    `json:"embedded"`  // the devices are software in this process
+	Path       string  `json:"data_path"` // how work gets into the queues
 	Port       int     `json:"port"`
 	Transport  string  `json:"transport"`
 	LinkLayer  string  `json:"link_layer"`
 	GIDIndex   int     `json:"gid_index"`
 	MTU        int     `json:"mtu_bytes"`
-	Queues     int     `json:"queue_pairs"`
+	Queues     int     `json:"queue_pairs"` // of each NIC
 	Kernel     string  `json:"kernel"`
 	Local      string  `json:"local_address"`
 	Remote     string  `json:"remote_address"`
@@ -123,6 +126,7 @@ func (r *Result) rail(i Info) {
 	c := &r.Conditions
 	c.Device, c.Port, c.Transport, c.LinkLayer = i.Device, i.Port, i.Transport, i.LinkLayer
 	c.GIDIndex, c.MTU, c.Queues = i.GIDIndex, i.MTU, i.Queues
+	c.NICs, c.Embedded, c.Path = i.NICs, i.Embedded, i.Path
 }
 
 // verdict enters how the last iteration's pages compare.

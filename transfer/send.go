@@ -61,16 +61,13 @@ func To(ctx context.Context, addr string, o SendOptions) (*Result, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
 	}
-	if per := (o.Depth+max(o.RC.Queues, 1)-1)/max(o.RC.Queues, 1) + spare; o.RC.SendDepth < per {
-		o.RC.SendDepth = per
-	}
 	// A wrong device is this side's own affair: say so before the peer is
 	// troubled.
-	probe, err := OpenRC(o.RC)
+	probe, err := o.Rail.Open(Want{Depth: o.Depth})
 	if err != nil {
 		return nil, err
 	}
-	o.RC.Queues = probe.Info().Queues
+	own := hello{Kind: o.Rail.Kind(), NICs: probe.Info().NICs, Queues: probe.Info().Queues}
 	if err := probe.Close(); err != nil {
 		return nil, err
 	}
@@ -80,16 +77,18 @@ func To(ctx context.Context, addr string, o SendOptions) (*Result, error) {
 	}
 	greeting, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	if _, err := greet(greeting, conn, o.Program, o.RC.Queues); err != nil {
+	want, err := greet(greeting, conn, o.Program, own)
+	if err != nil {
 		conn.Close()
 		if ctx.Err() != nil {
 			err = ErrCancelled
 		}
 		return nil, err
 	}
+	want.Depth = o.Depth
 	cancel()
 	s := newSender(newSession(ctx, o.Options, conn, RoleSender), o)
-	err = s.connect(o.RC)
+	err = s.connect(want)
 	if err == nil {
 		err = s.run()
 	}
@@ -193,6 +192,9 @@ func (s *sender) agree() (err error) {
 	s.credits = int(s.accepted.receives) - 1 // the proposal took one
 	if s.accepted.region.Length < l.Span() {
 		return malformed("a region of %d bytes for pages that span %d", s.accepted.region.Length, l.Span())
+	}
+	if keys, nics := len(s.accepted.region.Keys), s.rail.Info().NICs; keys != nics {
+		return malformed("a region with %d keys for %d NICs", keys, nics)
 	}
 	s.writes, err = Pages(s.region, s.peer, s.accepted.region, l)
 	return err

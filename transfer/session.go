@@ -2,20 +2,14 @@ package transfer
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"time"
 
 	"github.com/peerdirect/peerdirect/verbs"
 	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
-
-// Protocol is the version of what two sides say to each other after the
-// exchange's own greeting.
-const Protocol = 1
 
 // Errors that errors.Is finds.
 var (
@@ -32,13 +26,16 @@ var (
 // Options are what both sides of a transfer have. Zero fields take the default
 // in the comment.
 type Options struct {
-	RC      RCOptions
+	Rail    Opener         // what the pages go by; default RCOptions{}, the machine's only device
 	Timeout time.Duration  // how long nothing may happen; default 30 s
 	Program string         // told to the peer, with its version
 	Tell    func(Progress) // called from the transfer's goroutine; must not block
 }
 
 func (o *Options) defaults() {
+	if o.Rail == nil {
+		o.Rail = RCOptions{}
+	}
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
 	}
@@ -73,37 +70,6 @@ type Progress struct {
 
 // tellEvery is how often progress is told while pages move.
 const tellEvery = 100 * time.Millisecond
-
-// hello is what the sides must know of each other before a rail connects.
-type hello struct {
-	Protocol int `json:"protocol"`
-	Queues   int `json:"queue_pairs"`
-}
-
-const purpose = "transfer"
-
-// greet exchanges hellos. queues is how many queue pairs the sender wants; the
-// receiver takes what it asks for.
-func greet(ctx context.Context, conn *exchange.Conn, program string, queues int) (hello, error) {
-	own, err := json.Marshal(hello{Protocol: Protocol, Queues: queues})
-	if err != nil {
-		return hello{}, err
-	}
-	host, _ := os.Hostname()
-	peer, err := conn.Greet(ctx, exchange.Hello{Program: "peerdirect", Version: program, Purpose: purpose, Host: host, Options: own})
-	if err != nil {
-		return hello{}, err
-	}
-	var h hello
-	if err := json.Unmarshal(peer.Options, &h); err != nil {
-		return hello{}, conn.Fail(fmt.Errorf("%w: options that cannot be read: %v", exchange.ErrProtocol, err))
-	}
-	if h.Protocol != Protocol {
-		return hello{}, conn.Fail(fmt.Errorf("%w: the peer (version %q) speaks version %d of the transfer, this side (version %q) version %d; run the same peerdirect on both machines",
-			exchange.ErrVersion, peer.Version, h.Protocol, program, Protocol))
-	}
-	return h, nil
-}
 
 // session is one side of a transfer: a rail, a peer, and what they say to each
 // other. What comes in is given to the handler, which notes it; the side's main
@@ -167,9 +133,9 @@ func newSession(ctx context.Context, o Options, conn *exchange.Conn, role string
 }
 
 // connect opens the rail and connects it to the peer's.
-func (s *session) connect(o RCOptions) error {
+func (s *session) connect(w Want) error {
 	s.tell(Progress{Stage: StageConnect})
-	rail, err := OpenRC(o)
+	rail, err := s.options.Rail.Open(w)
 	if err != nil {
 		return err
 	}
@@ -197,7 +163,7 @@ func (s *session) close(err error, memory *verbs.Buffer) error {
 		s.result.Error = err.Error()
 	}
 	s.timer.Stop()
-	s.result.ControlSent, s.result.ControlReceived = traffic(s.conn)
+	s.result.ControlSent, s.result.ControlReceived = s.conn.Traffic()
 	var closing error
 	if s.rail != nil {
 		closing = s.rail.Close()

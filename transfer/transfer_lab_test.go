@@ -56,7 +56,16 @@ func TestMain(m *testing.M) {
 var endless = Layout{PageSize: 16 << 10, Pages: 200, Stride: 2, Seed: 5}
 
 func labOptions() Options {
-	return Options{RC: RCOptions{Device: os.Getenv("PEERDIRECT_DEVICE")}, Timeout: 20 * time.Second}
+	return Options{Rail: labRail(RCOptions{}), Timeout: 20 * time.Second}
+}
+
+// labRail is over the guest's device, whatever it is; the options are for RC.
+func labRail(o RCOptions) Opener {
+	rail, err := Named(os.Getenv("PEERDIRECT_DEVICE"), o)
+	if err != nil {
+		panic(err)
+	}
+	return rail
 }
 
 // inLab skips a test outside the lab, and checks afterwards that nothing is
@@ -95,7 +104,7 @@ func resources(t testing.TB) string {
 
 func listen(t *testing.T, addr string, o ListenOptions) *Listener {
 	t.Helper()
-	if o.RC.Device == "" {
+	if o.Rail == nil {
 		o.Options = labOptions()
 	}
 	l, err := Listen(context.Background(), addr, o)
@@ -137,18 +146,22 @@ func within(t *testing.T, limit time.Duration, c <-chan outcome) outcome {
 	}
 }
 
-func TestPagesArriveOverRC(t *testing.T) {
+func TestPagesArriveOverRC(t *testing.T) { pagesArrive(t) }
+
+func pagesArrive(t *testing.T) {
 	addr := inLab(t)
 	l := listen(t, addr, ListenOptions{})
+	device := os.Getenv("PEERDIRECT_DEVICE")
 	for _, o := range []SendOptions{
 		{Layout: Layout{PageSize: 64 << 10, Pages: 64, Stride: 2, Seed: 1}, Iterations: 3},
 		{Layout: Layout{PageSize: 64, Pages: 3000, Stride: 3, Seed: 7}, Batch: 64, Depth: 512},
 		{Layout: Layout{PageSize: 4096, Pages: 1000, Stride: 1}},
-		{Layout: Layout{PageSize: 4096, Pages: 300, Stride: 2, Seed: 2}, Options: Options{RC: RCOptions{Queues: 4, SendDepth: 24}}, Batch: 3, Depth: 32},
+		{Layout: Layout{PageSize: 4096, Pages: 300, Stride: 2, Seed: 2}, Options: Options{Rail: labRail(RCOptions{Queues: 4, SendDepth: 24})}, Batch: 3, Depth: 32},
 	} {
-		queues := o.RC.Queues
-		o.Options = labOptions()
-		o.RC.Queues = queues
+		rail := o.Rail
+		if o.Options = labOptions(); rail != nil {
+			o.Rail = rail
+		}
 		c := receive(l)
 		sent, err := To(context.Background(), l.Addr().String(), o)
 		got := within(t, time.Minute, c)
@@ -156,7 +169,7 @@ func TestPagesArriveOverRC(t *testing.T) {
 			t.Fatalf("%+v: %v, %v", o.Layout, err, got.err)
 		}
 		for _, r := range []*Result{sent, got.result} {
-			if !r.Verified || r.Bytes != o.Layout.Bytes()*uint64(max(o.Iterations, 1)) || r.Seconds <= 0 || r.Conditions.Device != o.RC.Device {
+			if !r.Verified || r.Bytes != o.Layout.Bytes()*uint64(max(o.Iterations, 1)) || r.Seconds <= 0 || r.Conditions.Device != device {
 				t.Errorf("%+v", r)
 			}
 		}
@@ -211,7 +224,7 @@ func TestGarbageOnThePortHarmsNobodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := receive(l)
-	if _, err := greet(context.Background(), conn, "test", 1); err != nil {
+	if _, err := greet(context.Background(), conn, "test", hello{Kind: labOptions().Rail.Kind(), NICs: 1, Queues: 1}); err != nil {
 		t.Fatal(err)
 	}
 	conn.Send(context.Background(), exchange.TypeUser, "nonsense")
@@ -363,7 +376,7 @@ func TestOptionsThatDoNotFitTheMachine(t *testing.T) {
 		"GID index":   func(o *RCOptions) { o.GIDIndex = new(5000) },
 		"queue pairs": func(o *RCOptions) { o.Queues = 1000 },
 	} {
-		o := labOptions().RC
+		o := RCOptions{Device: os.Getenv("PEERDIRECT_DEVICE")}
 		change(&o)
 		_, err := OpenRC(o)
 		var wrong *OptionError

@@ -18,6 +18,7 @@ type run struct {
 	send     SendOptions
 	maxBytes uint64
 	receives int
+	nics     int // joined; 0 is a rail alone
 	corrupt  func([]byte)
 	sendCtx  context.Context
 	recvCtx  context.Context
@@ -51,7 +52,7 @@ func (r *run) run(t *testing.T) {
 		defer close(done)
 		recv := newReceiver(newSession(r.recvCtx, o, acceptor, RoleReceiver), r.maxBytes)
 		recv.corrupt = r.corrupt
-		err := recv.use(r.net.rail(3, fakeOptions{receives: r.receives}))
+		err := recv.use(r.rail(t, 3))
 		if err == nil {
 			err = recv.run()
 		}
@@ -59,13 +60,22 @@ func (r *run) run(t *testing.T) {
 		r.received = recv.result
 	}()
 	s := newSender(newSession(r.sendCtx, r.send.Options, dialer, RoleSender), r.send)
-	err := s.use(r.net.rail(4, fakeOptions{receives: r.receives}))
+	err := s.use(r.rail(t, 4))
 	if err == nil {
 		err = s.run()
 	}
 	r.sendError = s.close(err, s.memory)
 	r.sent = s.result
 	<-done
+}
+
+func (r *run) rail(t *testing.T, seed uint64) Rail {
+	o := fakeOptions{receives: r.receives}
+	if r.nics == 0 {
+		return r.net.rail(seed, o)
+	}
+	o.depth = 5
+	return joinFakes(t, r.net, r.nics, o)
 }
 
 func TestPagesArriveOverAnUnorderedRail(t *testing.T) {
@@ -75,9 +85,9 @@ func TestPagesArriveOverAnUnorderedRail(t *testing.T) {
 		{PageSize: 64, Pages: 5000, Stride: 2, Seed: 7}, // several messages of checksums
 		{PageSize: 4096, Pages: 777, Stride: 1},         // neighbours: few, long writes
 	} {
-		for _, receives := range []int{minReceives, 100} {
-			t.Run(fmt.Sprintf("%+v/%d", layout, receives), func(t *testing.T) {
-				r := run{send: SendOptions{Layout: layout, Iterations: 3, Batch: 4, Depth: 32}, maxBytes: math.MaxInt64, receives: receives}
+		for _, c := range []struct{ receives, nics int }{{minReceives, 0}, {100, 0}, {minReceives, 4}} {
+			t.Run(fmt.Sprintf("%+v/%+v", layout, c), func(t *testing.T) {
+				r := run{send: SendOptions{Layout: layout, Iterations: 3, Batch: 4, Depth: 32}, maxBytes: math.MaxInt64, receives: c.receives, nics: c.nics}
 				r.run(t)
 				if r.sendError != nil || r.recvError != nil {
 					t.Fatal(r.sendError, r.recvError)

@@ -26,6 +26,7 @@ import "C"
 
 import (
 	"fmt"
+	"math"
 	"syscall"
 	"unsafe"
 )
@@ -217,6 +218,11 @@ func (b *Batch) Read(local Slice, remote RemoteSlice, id uint64) *WR {
 // Send adds a SEND of the local slice into a receive of the peer.
 func (b *Batch) Send(local Slice, id uint64) *WR { return wr(b.one(Send, local, id)) }
 
+// SendV adds a SEND that gathers several local slices.
+func (b *Batch) SendV(locals []Slice, id uint64) *WR {
+	return b.gather(Send, locals, RemoteSlice{Left: math.MaxUint64}, id)
+}
+
 // SendImm adds a SEND with an immediate.
 func (b *Batch) SendImm(local Slice, imm uint32, id uint64) *WR {
 	w := b.one(SendImm, local, id)
@@ -332,6 +338,17 @@ func (b *Batch) SendTSO(header []byte, mss uint16, locals []Slice, id uint64) *W
 func (w *WR) To(ah *AH, qpn, qkey uint32) *WR {
 	w.wr.u0 = uint64(uintptr(unsafe.Pointer(ah.ah)))
 	w.wr.u1 = uint64(qpn) | uint64(qkey)<<32
+	return w
+}
+
+// ToPeer names the peer of any request of a driver's own type of queue pair
+// (TypeDriver), RDMA requests included: the handle lies where a struct
+// ibv_send_wr would have a window, which such queue pairs do not bind.
+func (w *WR) ToPeer(ah *AH, qpn, qkey uint32) *WR {
+	w.wr.mw, w.wr.mwRKey, w.wr.srqn = unsafe.Pointer(ah.ah), qpn, qkey
+	if op := Opcode(w.wr.opcode); op == Send || op == SendImm {
+		w.To(ah, qpn, qkey) // where ibv_post_send looks for it
+	}
 	return w
 }
 

@@ -112,9 +112,29 @@ func (d *Device) CreateCompletionCounter(bytes bool) (*CompletionCounter, error)
 		kind = 1
 	}
 	p, errno := C.vb_create_cntr(d.ctx, kind)
+	return c.made("ibv_create_comp_cntr", p, errno)
+}
+
+// CreateCompletionCounterBy makes a counter of work requests through a driver's
+// own verb, which gets the struct ibv_context and a zeroed struct
+// ibv_comp_cntr_init_attr, and gives a struct ibv_comp_cntr.
+func (d *Device) CreateCompletionCounterBy(verb string, create func(ctx, attr unsafe.Pointer) (unsafe.Pointer, error)) (*CompletionCounter, error) {
+	if !HasFunction("ibv_destroy_comp_cntr") {
+		return nil, unsupported(verb, d.info.Name)
+	}
+	c := &CompletionCounter{dev: d}
+	if err := c.attach(verb, "comp_cntr", &d.object); err != nil {
+		return nil, err
+	}
+	var a C.struct_vb_comp_cntr_attr
+	p, err := create(unsafe.Pointer(d.ctx), unsafe.Pointer(&a))
+	return c.made(verb, (*C.struct_vb_comp_cntr)(p), err)
+}
+
+func (c *CompletionCounter) made(verb string, p *C.struct_vb_comp_cntr, err error) (*CompletionCounter, error) {
 	if p == nil {
 		c.detach()
-		return nil, failed("ibv_create_comp_cntr", d.info.Name, errno, "")
+		return nil, failed(verb, c.dev.info.Name, err, "")
 	}
 	c.c = p
 	c.rename("%d", uint32(p.handle))

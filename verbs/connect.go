@@ -153,7 +153,9 @@ func (q *QP) gid() (GIDEntry, error) {
 	return q.opts.GID, nil
 }
 
-// Endpoint describes the queue pair to a peer.
+// Endpoint describes the queue pair to a peer. A queue pair that was made without
+// a GID reads its port's whole table here, a system call an entry: who makes many
+// calls BestGID once and gives them QPOptions.GID.
 func (q *QP) Endpoint() (Endpoint, error) {
 	port, err := q.dev.Port(q.opts.Port)
 	if err != nil {

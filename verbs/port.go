@@ -361,25 +361,31 @@ func (d *Device) GIDs(port int) ([]GIDEntry, error) {
 	return out, nil
 }
 
-// BestGID chooses the entry that a routable connection wants: RoCE v2 before
-// v1, IPv4 before IPv6, global before link-local, the lowest index among
-// equals. On InfiniBand and where types say nothing it is the first entry.
+// BestGID chooses the entry of a port's GID table that a routable connection
+// wants, see BestGIDOf.
 func (d *Device) BestGID(port int) (GIDEntry, error) {
 	entries, err := d.GIDs(port)
 	if err != nil {
 		return GIDEntry{}, err
 	}
-	if len(entries) == 0 {
+	best, ok := BestGIDOf(entries)
+	if !ok {
 		return GIDEntry{}, &Error{Verb: "ibv_query_gid", Object: fmt.Sprintf("%s port %d", d.info.Name, port),
 			Err: ErrNoDevice, Detail: "the GID table is empty; give the interface an address and bring it up"}
 	}
-	best := entries[0]
-	for _, e := range entries[1:] {
-		if gidRank(e) > gidRank(best) {
+	return best, nil
+}
+
+// BestGIDOf chooses the entry that a routable connection wants: RoCE v2 before
+// v1, IPv4 before IPv6, global before link-local, the first among equals. It is
+// false without any.
+func BestGIDOf(entries []GIDEntry) (best GIDEntry, ok bool) {
+	for i, e := range entries {
+		if i == 0 || gidRank(e) > gidRank(best) {
 			best = e
 		}
 	}
-	return best, nil
+	return best, len(entries) > 0
 }
 
 func gidRank(e GIDEntry) int {

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 )
 
@@ -102,10 +103,18 @@ func TestTheBestGIDIsRoutable(t *testing.T) {
 		gid("2001:db8::1", GIDTypeRoCEv1),
 		gid("fe80::1", GIDTypeRoCEv1),
 	}
-	for i := range order[1:] {
-		if gidRank(order[i]) <= gidRank(order[i+1]) {
-			t.Errorf("%v %v is not before %v %v", order[i].Type, order[i].GID, order[i+1].Type, order[i+1].GID)
+	for i := range order {
+		// Wherever it stands in the table, and before its equals.
+		rest := slices.Clone(order[i:])
+		slices.Reverse(rest)
+		equal := order[i]
+		equal.Index = 99
+		if best, ok := BestGIDOf(append(rest, equal)); !ok || best != order[i] {
+			t.Errorf("%v %v is the best of %v", best.Type, best.GID, rest)
 		}
+	}
+	if _, ok := BestGIDOf(nil); ok {
+		t.Error("chosen from nothing")
 	}
 }
 

@@ -391,6 +391,9 @@ func (q *QP) Device() *Device { return q.dev }
 // Handle is the struct ibv_qp, nil once the queue pair is closed.
 func (q *QP) Handle() unsafe.Pointer { return unsafe.Pointer(q.qp) }
 
+// HandleEx is the struct ibv_qp_ex of a queue pair made with Extended, else nil.
+func (q *QP) HandleEx() unsafe.Pointer { return unsafe.Pointer(q.ex) }
+
 // DataInOrder tells whether the bytes of an operation are seen in order by the
 // memory's owner, so that the last byte may be polled.
 func (q *QP) DataInOrder(op Opcode) (bool, error) {

@@ -108,10 +108,13 @@ func (b *RecvBatch) RecvV(into []Slice, id uint64) {
 // Len is the number of receives in the batch.
 func (b *RecvBatch) Len() int { return b.n }
 
+// Reset empties the batch without posting it.
+func (b *RecvBatch) Reset() { b.n, b.used, b.err = 0, 0, nil }
+
 // Post hands the whole batch to the device in one crossing and empties it.
 func (b *RecvBatch) Post() error {
 	n, err := b.n, b.err
-	b.n, b.used, b.err = 0, 0, nil
+	b.Reset()
 	if err != nil {
 		return &PostError{Err: &Error{Verb: "ibv_post_recv", Object: b.describe(), Err: err, Detail: "the batch was not posted"}}
 	}

@@ -62,8 +62,11 @@ static int vb_post_ex(struct ibv_qp_ex *ex, void *list, struct ibv_send_wr **bad
 			ex->wr_abort(ex);
 			return EOPNOTSUPP;
 		}
-		if (ex->qp_base.qp_type == IBV_QPT_UD || ex->qp_base.qp_type == IBV_QPT_DRIVER)
+		if (ex->qp_base.qp_type == IBV_QPT_UD)
 			ex->wr_set_ud_addr(ex, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+		else if (ex->qp_base.qp_type == IBV_QPT_DRIVER) // of WR.ToPeer
+			ex->wr_set_ud_addr(ex, (struct ibv_ah *)wr->bind_mw.mw, wr->bind_mw.rkey,
+					   wr->qp_type.xrc.remote_srqn);
 		else if (ex->qp_base.qp_type == IBV_QPT_XRC_SEND)
 			ex->wr_set_xrc_srqn(ex, wr->qp_type.xrc.remote_srqn);
 		if (wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_BIND_MW ||

@@ -38,14 +38,21 @@ func newDemoNode() *cobra.Command {
 			if err == nil {
 				err = failed
 			}
-			return transferError(err)
+			return err
 		},
 	}
 }
 
 func demoNode(cmd *cobra.Command, node int, layout transfer.Layout) (*transfer.Result, error) {
 	o := transfer.Options{Program: version()}
-	o.RC.Device = os.Getenv("PEERDIRECT_DEVICE")
+	device := os.Getenv("PEERDIRECT_DEVICE")
+	if all := os.Getenv("PEERDIRECT_EFA"); all != "" {
+		device = all
+	}
+	var err error
+	if o.Rail, err = transfer.Named(device, transfer.RCOptions{}); err != nil {
+		return nil, err
+	}
 	ctx := cmd.Context()
 	if node == demoReceiver {
 		l, err := transfer.Listen(ctx, withPort(os.Getenv("PEERDIRECT_ADDR")), transfer.ListenOptions{Options: o})

@@ -120,6 +120,17 @@ func (s *demoStages) line(line string) {
 		fmt.Fprintln(s.w, line)
 		return
 	}
+	s.progress(p)
+}
+
+// tell is a transfer's Tell.
+func (s *demoStages) tell(p transfer.Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.progress(p)
+}
+
+func (s *demoStages) progress(p transfer.Progress) {
 	stage, detail := string(p.Stage), s.detail
 	switch p.Stage {
 	case transfer.StageConnect:

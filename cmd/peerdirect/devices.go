@@ -79,7 +79,7 @@ nothing could be shown.`,
 			o.Brief = !verbose && !asJSON
 			inv, err := inventory.Collect(cmd.Context(), o)
 			if len(inv.Devices) == 0 {
-				return devicesError(err)
+				return err
 			}
 			var failed error
 			switch {
@@ -111,14 +111,6 @@ nothing could be shown.`,
 	return cmd
 }
 
-// devicesError sorts the errors of an inventory without a device.
-func devicesError(err error) error {
-	if errors.Is(err, inventory.ErrNoPort) {
-		return usageError{err}
-	}
-	return err
-}
-
 // devicesPartial reports what is missing of an inventory that was printed. Only
 // a missing rdma-core fails the command.
 func devicesPartial(stderr io.Writer, err error) error {
@@ -139,7 +131,7 @@ func devicesPartial(stderr io.Writer, err error) error {
 func watchDevices(ctx context.Context, out io.Writer, o inventory.Options, interval time.Duration, asJSON bool) error {
 	for r, err := range inventory.Watch(ctx, o, interval) {
 		if err != nil {
-			return devicesError(err)
+			return err
 		}
 		print := r.WriteText
 		if asJSON {

@@ -1,10 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"syscall"
+
+	"github.com/peerdirect/peerdirect/internal/inventory"
+	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
 
 // Exit codes, the same for every command; scripts branch on them, so their
@@ -30,11 +33,9 @@ type exitStatus int
 
 func (e exitStatus) Error() string { return "" }
 
-// errVerify marks data that arrived but was not the data that was sent.
-var errVerify = errors.New("verification failed")
-
-// exitCode maps an error to the process's exit code. Every package aliases
-// its error classes to the standard library's, so one switch serves them all.
+// exitCode maps an error to the process's exit code. Every package has the
+// classes of the standard library, and a peer's error those of package exchange,
+// so that one switch serves all commands.
 func exitCode(err error) int {
 	var status exitStatus
 	switch {
@@ -42,9 +43,10 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &status):
 		return int(status)
-	case errors.As(err, new(usageError)):
+	case errors.As(err, new(usageError)), errors.Is(err, exchange.ErrUsage),
+		errors.As(err, new(*transfer.OptionError)), errors.Is(err, inventory.ErrNoPort):
 		return exitUsage
-	case errors.Is(err, errVerify):
+	case errors.Is(err, exchange.ErrVerification):
 		return exitVerify
 	case errors.Is(err, syscall.ENODEV):
 		return exitNoDevice
@@ -52,8 +54,6 @@ func exitCode(err error) int {
 		return exitPermission
 	case errors.Is(err, errors.ErrUnsupported):
 		return exitUnsupported
-	case errors.Is(err, context.Canceled):
-		return exitFailed
 	}
 	return exitFailed
 }

@@ -18,7 +18,8 @@ func newLab() *cobra.Command {
 		Short: "Run commands in virtual machines with a stock kernel's RDMA",
 		Long: `lab runs commands in virtual machines that have what this machine may lack: a
 stock kernel with RDMA. Each has the kernel's own software RDMA device on a link
-that reaches nothing outside. Their roots are made from Debian's packages, once,
+that reaches nothing outside, or EFA devices that this process emulates, on a
+fabric of their own. Their roots are made from Debian's packages, once,
 and kept in the user's cache folder. No hardware is needed, and no privilege
 but what mmdebstrap needs to build a root.`,
 		Args: noCommand,
@@ -31,6 +32,7 @@ but what mmdebstrap needs to build a root.`,
 func newLabBuild() *cobra.Command {
 	var (
 		kernels []string
+		layers  []string
 		asJSON  bool
 	)
 	cmd := &cobra.Command{
@@ -38,9 +40,11 @@ func newLabBuild() *cobra.Command {
 		Short: "Make the roots that the lab's machines boot from",
 		Long: `build makes the root of each kernel named unless it is there, and prints a line
 for each: series, release and folder, separated by tabs. It takes a minute or
-two and 1.5 GB a kernel.`,
-		Example: `  peerdirect lab build                # the default kernel
-  peerdirect lab build --kernel all   # every kernel the lab knows`,
+two and 1.5 GB a kernel. Then it makes the layers named: programs that a run may
+lay over its kernel's root.`,
+		Example: `  peerdirect lab build                     # the default kernel
+  peerdirect lab build --kernel all        # every kernel the lab knows
+  peerdirect lab build --with acceptance   # and the programs of make acceptance`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			chosen, err := labKernels(kernels)
@@ -61,14 +65,29 @@ two and 1.5 GB a kernel.`,
 					return err
 				}
 			}
-			return nil
+			return buildLayers(cmd, layers)
 		},
 	}
+	cmd.Flags().StringSliceVar(&layers, "with", nil, "layer of programs, "+strings.Join(lab.LayerNames(), ", ")+"; repeatable")
+	complete(cmd, "with", lab.LayerNames()...)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one root a line, schema "+lab.BuiltSchema)
 	cmd.Flags().StringSliceVar(&kernels, "kernel", []string{lab.DefaultKernel},
 		"kernel series, "+strings.Join(lab.KernelSeries(), ", ")+" or all; repeatable")
 	complete(cmd, "kernel", append(lab.KernelSeries(), "all")...)
 	return cmd
+}
+
+func buildLayers(cmd *cobra.Command, names []string) error {
+	for _, name := range names {
+		l, err := lab.LayerByName(name)
+		if err != nil {
+			return usageError{err}
+		}
+		if _, err := lab.BuildLayer(cmd.Context(), l, cmd.ErrOrStderr()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // labKernels turns names into kernels; "all" is every one.
@@ -89,8 +108,9 @@ func labKernels(names []string) ([]lab.Kernel, error) {
 
 // labFlags are those of run and shell alike.
 type labFlags struct {
-	kernel, link string
-	o            lab.Options
+	kernel, link, layer string
+	efa                 labEFA
+	o                   lab.Options
 }
 
 func (l *labFlags) register(cmd *cobra.Command, timeout time.Duration) {
@@ -99,7 +119,9 @@ func (l *labFlags) register(cmd *cobra.Command, timeout time.Duration) {
 	f.StringVar(&l.kernel, "kernel", lab.DefaultKernel, "kernel series, "+strings.Join(lab.KernelSeries(), ", "))
 	f.IntVar(&l.o.CPUs, "cpus", lab.DefaultCPUs, "processors of each machine")
 	f.IntVar(&l.o.Memory, "memory", lab.DefaultMemory, "memory of each machine, MiB")
-	f.StringVar(&l.link, "link", string(lab.LinkRXE), "RDMA driver on the link, rxe, siw or none")
+	f.StringVar(&l.link, "link", "", "RDMA driver on the link, rxe, siw or none (default rxe, with --efa none)")
+	l.efa.register(cmd)
+	f.StringVar(&l.layer, "with", "", "lay more programs over the root: "+strings.Join(lab.LayerNames(), ", "))
 	f.StringArrayVar(&l.o.Modules, "module", nil, "load another kernel module, 'NAME [PARAMETER=VALUE...]'; repeatable")
 	f.StringVar(&l.o.Accel, "accel", lab.AccelTCG, "QEMU's accelerator, tcg, kvm or auto")
 	f.DurationVar(&l.o.Timeout, "timeout", timeout, "end the machines after this long")
@@ -107,6 +129,7 @@ func (l *labFlags) register(cmd *cobra.Command, timeout time.Duration) {
 	f.BoolVar(&l.o.Keep, "keep", false, "keep the machines' kernel logs and say where")
 	complete(cmd, "kernel", lab.KernelSeries()...)
 	complete(cmd, "link", string(lab.LinkRXE), string(lab.LinkSIW), string(lab.LinkNone))
+	complete(cmd, "with", lab.LayerNames()...)
 	complete(cmd, "accel", lab.AccelTCG, lab.AccelKVM, lab.AccelAuto)
 	cmd.MarkFlagDirname("out")
 }
@@ -121,6 +144,12 @@ func (l *labFlags) options(cmd *cobra.Command, command []string) (lab.Options, e
 	var err error
 	if o.Kernel, err = lab.KernelBySeries(l.kernel); err != nil {
 		return o, usageError{err}
+	}
+	if o.Layer, err = lab.LayerByName(l.layer); err != nil {
+		return o, usageError{err}
+	}
+	if o.EFA, err = l.efa.options(); err != nil {
+		return o, err
 	}
 	o.Link, o.Command = lab.Link(l.link), command
 	o.Stdout, o.Stderr, o.Log = cmd.OutOrStdout(), cmd.ErrOrStderr(), cmd.ErrOrStderr()
@@ -149,10 +178,12 @@ it is:
   PEERDIRECT_ADDR     this machine's address
   PEERDIRECT_ADDRS    every machine's, in order, separated by commas
   PEERDIRECT_PEERS    every other machine's
-  PEERDIRECT_DEVICE   the RDMA device, rxe0 or siw0
+  PEERDIRECT_DEVICE   the RDMA device: rxe0 or siw0, or the first of --efa
+  PEERDIRECT_EFA      the devices of --efa, separated by commas
   PEERDIRECT_KERNEL   the kernel's series`,
 		Example: `  peerdirect lab run -- ibv_devinfo -v
   peerdirect lab run --nodes 2 -- sh -c 'ping -c 1 $PEERDIRECT_PEERS'
+  peerdirect lab run --nodes 2 --efa 4 -- ibv_devinfo
   peerdirect lab run --kernel 6.1 --out results -- sh -c 'uname -a >/peerdirect/out/kernel'`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

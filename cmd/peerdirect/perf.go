@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/internal/perf"
-	"github.com/peerdirect/peerdirect/verbs/exchange"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -72,7 +70,7 @@ func newPerfTest(op perf.Op, test perf.Test, short string) *cobra.Command {
 			}
 			o.Given = make(map[string]bool)
 			cmd.Flags().Visit(func(f *pflag.Flag) { o.Given[f.Name] = true })
-			return perfError(show.run(cmd, o))
+			return show.run(cmd, o)
 		},
 	}
 	perfFlags(cmd.Flags(), &o, &show)
@@ -111,7 +109,7 @@ func perfFlags(f *pflag.FlagSet, o *perf.Options, show *perfShow) {
 	f.StringVar(&o.Listen, "listen", "", "`address` that the server binds to; default: loopback only")
 	f.BoolVar(&o.Verify, "verify", false, "check the bytes that arrived")
 	f.BoolVar(&show.gbits, "report-gbits", false, "bandwidth in Gb/s instead of MiB/s")
-	f.BoolVar(&show.json, "json", false, "print the result as JSON")
+	f.BoolVar(&show.json, "json", false, "print the result as JSON, schema "+perf.Schema)
 	f.Lookup("cpu-freq").Hidden = true
 }
 
@@ -139,22 +137,6 @@ func perfJSON(w io.Writer, v any) error {
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
-
-// perfError gives the classes of package exchange, which the peer's errors have
-// too, the exit codes of this program.
-func perfError(err error) error {
-	switch {
-	case errors.Is(err, exchange.ErrUsage):
-		return usageError{err}
-	case errors.Is(err, exchange.ErrVerification):
-		return verifyError{err}
-	}
-	return err
-}
-
-type verifyError struct{ error }
-
-func (e verifyError) Unwrap() []error { return []error{errVerify, e.error} }
 
 // sizeFlag is a number of bytes with K, M or G.
 type sizeFlag int

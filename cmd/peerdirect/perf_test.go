@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/peerdirect/peerdirect/internal/perf"
-	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
 
 // perfRun runs one command line.
@@ -67,7 +65,7 @@ func TestPerfJSONIsAlone(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &r); code != exitOK || err != nil || stderr != "" {
 		t.Fatalf("exit %d, %v, stderr %q, stdout %q", code, err, stderr, stdout)
 	}
-	if r.Schema != perf.SchemaVersion || len(r.Results) != 1 || r.Results[0].Iterations != 20 || !*r.Results[0].Verified {
+	if r.Schema != perf.Schema || len(r.Results) != 1 || r.Results[0].Iterations != 20 || !*r.Results[0].Verified {
 		t.Errorf("%+v", r)
 	}
 }
@@ -97,27 +95,5 @@ func TestPerfBothSidesPrintTheSame(t *testing.T) {
 	}
 	if stdout != s.stdout || !strings.Contains(stdout, "t_typical[usec]") || !strings.Contains(stdout, "\n 2          20 ") {
 		t.Errorf("client:\n%s\nserver:\n%s", stdout, s.stdout)
-	}
-}
-
-func TestPerfErrorsHaveExitCodes(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want int
-	}{
-		{&perf.UsageError{Problem: "x"}, exitUsage},
-		{&perf.VerifyError{}, exitVerify},
-		{&perf.LimitError{}, exitUnsupported},
-		{&exchange.RemoteError{Class: exchange.ClassVerification}, exitVerify},
-		{&exchange.RemoteError{Class: exchange.ClassUsage}, exitUsage},
-		{&exchange.RemoteError{Class: exchange.ClassNoDevice}, exitNoDevice},
-		{&exchange.RemoteError{Class: exchange.ClassUnsupported}, exitUnsupported},
-		{&perf.TimeoutError{}, exitFailed},
-		{errors.New("x"), exitFailed},
-		{nil, exitOK},
-	} {
-		if got := exitCode(perfError(c.err)); got != c.want {
-			t.Errorf("%T %v: exit %d, want %d", c.err, c.err, got, c.want)
-		}
 	}
 }

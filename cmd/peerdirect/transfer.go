@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/report"
-	"github.com/peerdirect/peerdirect/verbs/exchange"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -27,6 +27,11 @@ TCP connection serves to connect and to notice the end of the peer; no page goes
 through it. Every page is checked against the sender's CRC-32C, and the pages
 that differ are named.
 
+Devices are InfiniBand, RoCE, iWARP or EFA ones of this machine, several of one
+kind if they are named, or software EFA devices inside this process, the default
+on a machine without any RDMA device: 'transfer to' without an address then runs
+both ends. Those of two processes do not reach each other.
+
 Nothing authenticates the sides to each other: a listener binds to the loopback
 address unless it is given another, and gives a sender no more memory than
 --max-bytes.
@@ -36,7 +41,9 @@ Exit codes: 1 the peer or the network failed, or an interrupt ended a transfer;
 6 pages differ.`,
 		Example: `  peerdirect transfer listen --listen 192.0.2.1       # one machine
   peerdirect transfer to 192.0.2.1 --pages 512        # the other
-  peerdirect transfer to 192.0.2.1 --page-size 4K --stride 16K --scatter 7 --json`,
+  peerdirect transfer to 192.0.2.1 --page-size 4K --stride 16K --scatter 7 --json
+  peerdirect transfer to 192.0.2.1 --device efa       # by all EFA devices at once
+  peerdirect transfer to --device embedded:nodes=2,nics=4`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -47,31 +54,58 @@ Exit codes: 1 the peer or the network failed, or an interrupt ended a transfer;
 // transferFlags are those of both sides.
 type transferFlags struct {
 	transfer.Options
-	gid  int
-	json bool
+	device string
+	rc     transfer.RCOptions
+	gid    int
+	json   bool
 }
 
 func (t *transferFlags) register(f *pflag.FlagSet) {
-	f.StringVarP(&t.RC.Device, "device", "d", "", "RDMA device; default: the only one")
-	f.IntVarP(&t.RC.Port, "port", "i", 1, "port of the device")
+	f.StringVarP(&t.device, "device", "d", "", "RDMA `devices`: a name, several with commas, efa for all EFA devices, or\n"+
+		transfer.EmbeddedUsage+" for software ones in this process; default: the only one")
+	f.IntVarP(&t.rc.Port, "port", "i", 1, "port of the device")
 	f.IntVarP(&t.gid, "gid-index", "x", -1, "index into the port's GID table; -1 chooses, RoCE v2 and IPv4 first")
 	f.DurationVar(&t.Timeout, "timeout", 30*time.Second, "end a transfer in which nothing happens for so long")
 	f.BoolVar(&t.json, "json", false, "print the result as JSON, schema "+transfer.Schema)
 }
 
 func (t *transferFlags) options(stderr io.Writer) transfer.Options {
-	if t.gid >= 0 {
-		t.RC.GIDIndex = &t.gid
-	}
 	t.Program = version()
 	t.Tell = newProgressLine(stderr).tell
 	return t.Options
 }
 
+// open finds the devices. Those that are embedded are given back, and must be
+// closed; nil stands for the machine's.
+func (t *transferFlags) open(stderr io.Writer) (*transfer.Embedded, error) {
+	if t.gid >= 0 {
+		t.rc.GIDIndex = &t.gid
+	}
+	device := t.device
+	if device == "" && !transfer.HasDevices(os.DirFS("/")) {
+		device = transfer.EmbeddedName
+		fmt.Fprintln(stderr, "no RDMA device on this machine: using software EFA devices inside this process (--device embedded)")
+	}
+	o, embedded, err := transfer.ParseEmbedded(device)
+	if err != nil {
+		return nil, err
+	}
+	if !embedded {
+		t.Rail, err = transfer.Named(device, t.rc)
+		return nil, err
+	}
+	e, err := transfer.NewEmbedded(o)
+	if err != nil {
+		return nil, err
+	}
+	t.Rail = e.Node(0)
+	return e, nil
+}
+
 func (t *transferFlags) check() error {
 	switch {
-	case t.RC.Port < 1:
-		return usageError{fmt.Errorf("--port %d: ports are numbered from 1", t.RC.Port)}
+	case t.rc.Port < 1:
+		return usageError{fmt.Errorf("--port %d: ports are numbered from 1", t.rc.Port)}
 	case t.gid < -1:
 		return usageError{fmt.Errorf("--gid-index %d: indexes begin at 0, and -1 chooses", t.gid)}
 	case t.Timeout <= 0:
@@ -96,11 +130,16 @@ func newTransferListen() *cobra.Command {
 				return err
 			}
 			stderr := cmd.ErrOrStderr()
+			embedded, err := flags.open(stderr)
+			if err != nil {
+				return err
+			}
+			defer embedded.Close()
 			o := transfer.ListenOptions{Options: flags.options(stderr), MaxBytes: uint64(limit)}
 			o.Warn = func(err error) { fmt.Fprintf(stderr, "peerdirect: %v\n", err) }
 			l, err := transfer.Listen(cmd.Context(), withPort(listen), o)
 			if err != nil {
-				return transferError(err)
+				return err
 			}
 			defer l.Close()
 			fmt.Fprintf(stderr, "listening on %v\n", l.Addr())
@@ -115,7 +154,7 @@ func newTransferListen() *cobra.Command {
 					}
 				}
 				if once || cmd.Context().Err() != nil {
-					return transferError(err)
+					return err
 				}
 				if err != nil {
 					fmt.Fprintf(stderr, "peerdirect: %v\n", err)
@@ -140,9 +179,9 @@ func newTransferTo() *cobra.Command {
 		stride report.Bytes
 	)
 	cmd := &cobra.Command{
-		Use:   "to ADDRESS[:PORT]",
-		Short: "Send pages to a listener",
-		Args:  cobra.ExactArgs(1),
+		Use:   "to [ADDRESS[:PORT]]",
+		Short: "Send pages to a listener, or between embedded nodes",
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := flags.check(); err != nil {
 				return err
@@ -151,17 +190,25 @@ func newTransferTo() *cobra.Command {
 			if o.Layout, err = layoutOf(o.Layout, page, stride); err != nil {
 				return err
 			}
-			if o.Iterations < 1 || o.Batch < 1 || o.Depth < 1 || flags.RC.Queues < 1 {
+			if o.Iterations < 1 || o.Batch < 1 || o.Depth < 1 || flags.rc.Queues < 1 {
 				return usageError{errors.New("--iterations, --batch, --depth and --qp must be above 0")}
 			}
+			embedded, err := flags.open(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			defer embedded.Close()
 			o.Options = flags.options(cmd.ErrOrStderr())
+			if len(args) == 0 {
+				return transferInside(cmd, embedded, o, flags.json)
+			}
 			result, err := transfer.To(cmd.Context(), withPort(args[0]), o)
 			if result != nil {
 				if err := printTransfer(cmd.OutOrStdout(), result, flags.json, true); err != nil {
 					return err
 				}
 			}
-			return transferError(err)
+			return err
 		},
 	}
 	f := cmd.Flags()
@@ -173,10 +220,35 @@ func newTransferTo() *cobra.Command {
 	f.IntVarP(&o.Iterations, "iterations", "n", 1, "rounds through all pages; each is verified")
 	f.IntVar(&o.Batch, "batch", 16, "writes that are posted at once")
 	f.IntVar(&o.Depth, "depth", 64, "writes in flight")
-	f.IntVarP(&flags.RC.Queues, "qp", "q", 1, "queue pairs that share the writes; iWARP has one")
+	f.IntVarP(&flags.rc.Queues, "qp", "q", 1, "queue pairs that share the writes; iWARP has one")
 	f.DurationVar(&o.Window, "wait", 0, "how long to wait for the listener to be there; default 5s")
 	flags.register(f)
 	return cmd
+}
+
+// transferInside sends from every other embedded node to the first, in turn.
+func transferInside(cmd *cobra.Command, embedded *transfer.Embedded, o transfer.SendOptions, asJSON bool) error {
+	if embedded == nil {
+		return usageError{errors.New("to which address? Only embedded devices (--device embedded) have both ends here")}
+	}
+	if embedded.Nodes() < 2 {
+		return usageError{errors.New("one embedded node has nobody to send to: --device embedded:nodes=2")}
+	}
+	for node := 1; node < embedded.Nodes(); node++ {
+		sent, received, err := embedded.Transfer(cmd.Context(), node, 0, o)
+		for _, r := range []*transfer.Result{sent, received} {
+			if r == nil {
+				continue
+			}
+			if err := printTransfer(cmd.OutOrStdout(), r, asJSON, false); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // layoutOf completes a layout with sizes in bytes.
@@ -203,17 +275,6 @@ func withPort(addr string) string {
 		return addr
 	}
 	return net.JoinHostPort(strings.Trim(addr, "[]"), transfer.DefaultPort)
-}
-
-// transferError sorts a transfer's errors into exit codes.
-func transferError(err error) error {
-	switch {
-	case errors.Is(err, transfer.ErrVerify):
-		return fmt.Errorf("%w: %w", errVerify, err)
-	case errors.As(err, new(*transfer.OptionError)), errors.Is(err, exchange.ErrUsage):
-		return usageError{err}
-	}
-	return err
 }
 
 // printTransfer prints a result, as JSON on one line if there may be several.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -34,6 +35,34 @@ func transferDevice(t *testing.T) (device, addr string) {
 
 func TestTransferByCommand(t *testing.T) {
 	device, addr := transferDevice(t)
+	r := transferByCommand(t, device, addr)
+	if c := r.Conditions; c.Device != device || c.NICs != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestEFATransferByCommand uses all the guest's EFA devices at once.
+func TestEFATransferByCommand(t *testing.T) {
+	names := os.Getenv("PEERDIRECT_EFA")
+	if names == "" {
+		t.Skip("needs a lab guest with EFA devices: lab run --efa N")
+	}
+	if rail, err := transfer.OpenEFA(transfer.EFAOptions{Device: strings.Split(names, ",")[0]}); errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err) // the driver of linux 6.1 has no RDMA write
+	} else if err != nil {
+		t.Fatal(err)
+	} else if err := rail.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := transferByCommand(t, transfer.EFAName, os.Getenv("PEERDIRECT_ADDR"))
+	if c := r.Conditions; c.Transport != "EFA SRD" || c.NICs != len(strings.Split(names, ",")) || c.Embedded {
+		t.Errorf("%+v", c)
+	}
+}
+
+// transferByCommand runs both ends, and gives the sender's result.
+func transferByCommand(t *testing.T, device, addr string) transfer.Result {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	received, listenLog, listening := command(ctx, "transfer listen --once --json -d "+device+" --listen "+addr+":7777")
@@ -50,13 +79,14 @@ func TestTransferByCommand(t *testing.T) {
 		}
 		r := results[i]
 		if c := r.Conditions; r.Schema != transfer.Schema || !r.Verified || r.Pages != 200 || r.Bytes != 200*4096 ||
-			c.Device != device || c.PageSize != 4096 || c.Stride != 12<<10 || c.Seed != 9 || c.Kernel == "" || c.Transport == "" {
+			c.PageSize != 4096 || c.Stride != 12<<10 || c.Seed != 9 || c.Kernel == "" || c.Transport == "" {
 			t.Errorf("%s", out)
 		}
 	}
 	if results[0].Checksum != results[1].Checksum || bytes.Count(received.Bytes(), []byte("\n")) != 1 {
 		t.Errorf("%s\n%s", sent, received)
 	}
+	return results[0]
 }
 
 // lockedBuffer may be read while a command writes it.

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/peerdirect/peerdirect/verbs"
 )
 
 // The types below are the schema: their json names are stable, their units are
@@ -321,33 +323,21 @@ func newGID(index int, addr netip.Addr) GID {
 	return GID{Index: index, GID: full, Address: addr.Unmap().String()}
 }
 
-// choose marks the GID that a routable connection wants: RoCE v2 before v1,
-// IPv4 before IPv6, global before link-local, the lowest index among equals.
+// choose marks the GID that a routable connection wants.
 func (p *Port) choose() {
-	best := -1
+	entries := make([]verbs.GIDEntry, 0, len(p.GIDs))
 	for _, g := range p.GIDs {
-		if r := g.rank(); r > best {
-			best, p.BestGID = r, new(g.Index)
+		e := verbs.GIDEntry{Index: g.Index}
+		if or(g.Type, "") == verbs.GIDTypeRoCEv2.String() {
+			e.Type = verbs.GIDTypeRoCEv2
+		}
+		if e.GID.UnmarshalText([]byte(g.GID)) == nil {
+			entries = append(entries, e)
 		}
 	}
-}
-
-func (g GID) rank() int {
-	rank := 0
-	a, err := netip.ParseAddr(g.Address)
-	if err != nil {
-		return rank
+	if best, ok := verbs.BestGIDOf(entries); ok {
+		p.BestGID = &best.Index
 	}
-	if g.Type != nil && *g.Type == "RoCE v2" {
-		rank += 4
-		if a.Is4() {
-			rank += 2
-		}
-	}
-	if !a.IsLinkLocalUnicast() {
-		rank++
-	}
-	return rank
 }
 
 // gid is the best GID, nil without one.

@@ -3,16 +3,13 @@ package inventory
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/peerdirect/peerdirect/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // machine is a made-up inventory: an adapter of which everything is known, and
 // a software device that could not be opened.
@@ -31,23 +28,6 @@ func machine(t *testing.T) Inventory {
 	return inv
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-want +got); run with -update to accept:\n%s", name, diff)
-	}
-}
-
 func printed(t *testing.T, print func(*bytes.Buffer) error) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -61,7 +41,7 @@ func TestTableFitsTheTerminal(t *testing.T) {
 	inv := machine(t)
 	for name, width := range map[string]int{"table-pipe.txt": 0, "table-120.txt": 120, "table-80.txt": 80, "table-60.txt": 60} {
 		got := printed(t, func(b *bytes.Buffer) error { return inv.WriteTable(b, width) })
-		golden(t, name, got)
+		golden.Check(t, name, []byte(got))
 		for line := range strings.Lines(got) {
 			if n := len(strings.TrimSuffix(line, "\n")); width > 0 && n > width {
 				t.Errorf("%s: a line of %d characters: %q", name, n, line)
@@ -82,7 +62,7 @@ func TestTableNeverDropsTheDeviceAndItsState(t *testing.T) {
 
 func TestVerboseText(t *testing.T) {
 	inv := machine(t)
-	golden(t, "verbose.txt", printed(t, func(b *bytes.Buffer) error { return inv.WriteVerbose(b, 0) }))
+	golden.Check(t, "verbose.txt", []byte(printed(t, func(b *bytes.Buffer) error { return inv.WriteVerbose(b, 0) })))
 	narrow := printed(t, func(b *bytes.Buffer) error { return inv.WriteVerbose(b, 60) })
 	if strings.Contains(narrow, "BAD_PKEY_CNTR BAD_QKEY_CNTR AUTO_PATH_MIG") {
 		t.Error("capabilities are not wrapped at 60 columns")
@@ -92,7 +72,7 @@ func TestVerboseText(t *testing.T) {
 // The file is written by the printer, so that it is the golden of the JSON too.
 func TestJSONKeepsEveryField(t *testing.T) {
 	inv := machine(t)
-	golden(t, "machine.json", printed(t, func(b *bytes.Buffer) error { return inv.WriteJSON(b) }))
+	golden.Check(t, "machine.json", []byte(printed(t, func(b *bytes.Buffer) error { return inv.WriteJSON(b) })))
 }
 
 func TestEveryJSONFieldIsPresentWithoutAValue(t *testing.T) {

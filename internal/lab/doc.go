@@ -1,7 +1,8 @@
 // Package lab runs commands in virtual machines that have a stock kernel with
 // real RDMA: the kernel's own rxe or siw on a virtual link that reaches nothing
-// outside, and the unmodified efa driver. It is what the project's tests run
-// in, and what a user without RDMA hardware runs peerdirect in.
+// outside, and the kernel's own efa driver on devices that this process emulates.
+// It is what the project's tests run in, and what a user without RDMA hardware
+// runs peerdirect in.
 //
 // [Build] makes a root file system for a kernel out of Debian's packages, once;
 // [Run] boots one or more guests on it, runs one command in each, and carries
@@ -17,11 +18,16 @@
 //	mirror.go     where packages come from
 //	kernels.go    what can be built
 //	cache.go      what was built: locks, entries, removal
-//	root.go       mmdebstrap, and recipe/modules.sh for the drivers
+//	bootstrap.go  mmdebstrap
+//	root.go       a kernel's root, and recipe/modules.sh for the drivers
+//	layer.go      programs to lay over a root
 //	initramfs.go  the archive that finds the root
 //	qemu.go       one guest as a process
 //	switch.go     the link between guests
+//	efa.go        EFA devices in this process
+//	pcie.go       the switches and NUMA nodes that several of them have
 //	proto.go      what host and guest say to each other
+//	options.go    what a run can be told
 //	run.go        the host's side of a run
-//	guest.go      the guest's side: process 1
+//	guest*.go     the guest's side: process 1
 package lab

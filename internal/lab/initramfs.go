@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// earlyInit is /init of the initramfs. The kernel hands it peerdirect_agent
-// from the command line as a variable. The root is shared read-only; an overlay
-// in memory makes it writable for the guest alone. It is cached without a look
-// at the host, since a root in the cache never changes.
+// earlyInit is /init of the initramfs. The kernel hands it peerdirect_agent and
+// peerdirect_layer from the command line as variables. The root is shared
+// read-only, and so is the layer above it if there is one; an overlay in memory
+// makes both writable for the guest alone. They are cached without a look at
+// the host, since what is in the lab's cache never changes.
 const earlyInit = `#!/bin/busybox sh
 busybox mount -t proc proc /proc
 busybox mount -t sysfs sys /sys
@@ -23,9 +24,14 @@ done
 share="trans=virtio,version=9p2000.L,msize=512000"
 fail() { echo "peerdirect: $*"; busybox sleep 1; busybox poweroff -f; }
 busybox mount -t 9p -o "ro,$share,cache=loose" root /lower || fail "the root does not mount"
+lower=/lower
+if [ -n "$peerdirect_layer" ]; then
+	busybox mount -t 9p -o "ro,$share,cache=loose" layer /layer || fail "the layer does not mount"
+	lower=/layer:/lower
+fi
 busybox mount -t tmpfs -o mode=755 upper /upper
 busybox mkdir /upper/data /upper/work
-busybox mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work root /root || fail "the overlay does not mount"
+busybox mount -t overlay -o lowerdir=$lower,upperdir=/upper/data,workdir=/upper/work root /root || fail "the overlay does not mount"
 busybox mount -t 9p -o "ro,$share,cache=loose" bin /root/peerdirect/bin || fail "the folder of the executable does not mount"
 for fs in proc sys dev; do busybox mount -o move /$fs /root/$fs; done
 exec busybox switch_root /root "/peerdirect/bin/$peerdirect_agent" lab guest
@@ -47,7 +53,7 @@ func writeInitramfs(tree, path string) (err error) {
 	}()
 	buf := bufio.NewWriter(f)
 	w := newCPIO(buf)
-	for _, dir := range []string{"bin", "dev", "lower", "modules", "proc", "root", "sys", "upper"} {
+	for _, dir := range []string{"bin", "dev", "layer", "lower", "modules", "proc", "root", "sys", "upper"} {
 		w.dir(dir)
 	}
 	w.node("dev/console", 5, 1)

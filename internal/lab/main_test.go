@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if script := os.Getenv(runEnv); script != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
-		err := Run(ctx, Options{Command: []string{"sh", "-c", script}, Stdout: os.Stdout, Stderr: os.Stderr})
+		err := Run(ctx, Options{Command: []string{"sh", "-c", script}, EFA: EFA{Count: 1}, Stdout: os.Stdout, Stderr: os.Stderr})
 		fmt.Fprintln(os.Stderr, "ended:", err)
 		os.Exit(3)
 	}

@@ -28,7 +28,7 @@ type frameKind byte
 const (
 	frameHello  frameKind = 'h' // empty: the agent runs
 	frameSetup  frameKind = 's' // JSON guestSetup
-	frameReady  frameKind = 'r' // empty: the link is up, the RDMA device active
+	frameReady  frameKind = 'r' // empty: the link is up, the RDMA devices active
 	frameFailed frameKind = 'f' // text: why not
 	frameStart  frameKind = 'g' // empty: run the command
 	frameStdin  frameKind = '0' // bytes; none: end of file
@@ -49,6 +49,7 @@ type guestSetup struct {
 	Prefix  int         `json:"prefix"`
 	MTU     int         `json:"mtu"`  // bytes
 	Link    Link        `json:"link"` // rxe, siw or none
+	EFA     int         `json:"efa"`  // devices to wait for
 	Modules []string    `json:"modules,omitempty"`
 	Out     bool        `json:"out"` // /peerdirect/out is shared
 	Kernel  string      `json:"kernel"`
@@ -56,6 +57,8 @@ type guestSetup struct {
 	Env     []string    `json:"env,omitempty"`
 	Term    string      `json:"term,omitempty"`
 	Window  *windowSize `json:"window,omitempty"` // set: the command gets a terminal
+
+	efaNames []string // what the guest found
 }
 
 type windowSize struct {

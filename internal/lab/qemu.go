@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,8 +17,10 @@ import (
 // machine is one guest before it runs: everything that QEMU's command line is
 // made of.
 type machine struct {
-	qemu     *root // whose QEMU
-	root     *root // whose kernel and file system
+	qemu     *root    // whose QEMU
+	root     *root    // whose kernel and file system
+	layer    string   // tree above the root's, or ""
+	efa      []string // sockets of vfio-user servers, one a device
 	name     string
 	node     int
 	cpus     int
@@ -62,18 +63,12 @@ func (m *machine) arguments() []string {
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-name", m.name,
 		"-L", share + "qemu", "-L", share + "seabios",
-		// Memory is a shared file so that a device in another process can
-		// reach it.
-		"-object", fmt.Sprintf("memory-backend-memfd,id=mem,size=%dM,share=on", m.memory),
-		"-machine", "q35,memory-backend=mem",
-		"-m", strconv.Itoa(m.memory),
-		"-smp", strconv.Itoa(m.cpus),
 		"-kernel", m.root.kernel(),
 		"-initrd", m.root.initramfs(),
 		// panic=-1 with -no-reboot ends QEMU at a panic, after the kernel has
 		// said why on the console. The mitigations guard against other guests
 		// of a processor that this one does not have.
-		"-append", "console=ttyS0 panic=-1 oops=panic mitigations=off peerdirect_agent=" + filepath.Base(m.agent),
+		"-append", m.kernelCommandLine(),
 		"-chardev", fmt.Sprintf("socket,id=console,fd=%d", consoleFD), "-serial", "chardev:console",
 		"-device", "virtio-rng-pci",
 		"-device", "virtio-serial-pci",
@@ -83,13 +78,28 @@ func (m *machine) arguments() []string {
 		"-device", fmt.Sprintf("virtio-net-pci,netdev=link,mac=52:54:00:00:00:%02x,host_mtu=%d,romfile=", m.node+1, m.mtu),
 	}
 	args = append(args, accelArgs(m.accel)...)
+	args = append(args, memoryArguments(m.memory, m.cpus, len(m.efa) > 1)...)
 	args = append(args, share9p("root", m.root.tree(), true)...)
+	if m.layer != "" {
+		args = append(args, share9p("layer", m.layer, true)...)
+	}
 	args = append(args, share9p("bin", filepath.Dir(m.agent), true)...)
 	args = append(args, share9p("src", m.source, true)...)
 	if m.out != "" {
 		args = append(args, share9p("out", m.out, false)...)
 	}
-	return append(args, m.extra...)
+	args = append(args, m.extra...)
+	// Last: a device that names no bus goes to the first with a free slot, which
+	// could be one of these, where only bridges fit.
+	return append(args, efaArguments(m.efa)...)
+}
+
+func (m *machine) kernelCommandLine() string {
+	s := "console=ttyS0 panic=-1 oops=panic mitigations=off peerdirect_agent=" + filepath.Base(m.agent)
+	if m.layer != "" {
+		s += " peerdirect_layer=1"
+	}
+	return s
 }
 
 func accelArgs(accel string) []string {

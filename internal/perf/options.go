@@ -58,6 +58,7 @@ const (
 	maxSize          = 1 << 30
 	largestAll       = 8 << 20
 	maxQPs           = 16384
+	maxDepth         = 1 << 30
 	maxPeakMessages  = 20000 // the peak of longer runs is not looked for
 
 	// Over this size each message has a completion of its own, unless asked
@@ -236,16 +237,16 @@ func (w *Workload) checkNumbers(bw, events bool) error {
 		return usage("-b is for bandwidth")
 	case !bw && w.List != 1:
 		return usage("-l is for bandwidth")
-	case w.TxDepth < 1 || w.RxDepth < 1:
-		return usage("a queue holds at least 1 request: -t %d, -r %d", w.TxDepth, w.RxDepth)
+	case w.TxDepth < 1 || w.RxDepth < 1 || max(w.TxDepth, w.RxDepth) > maxDepth:
+		return usage("a queue holds 1 to %d requests: -t %d, -r %d", maxDepth, w.TxDepth, w.RxDepth)
 	case w.List < 1 || w.List > w.TxDepth:
 		return usage("-l %d: a list has 1 request to as many as the send queue holds (-t %d)", w.List, w.TxDepth)
 	case w.Iters%w.List != 0:
 		return usage("-n %d is no multiple of -l %d", w.Iters, w.List)
-	case w.CQMod < 1 || (w.CQMod+w.List-1)/w.List*w.List > w.TxDepth:
+	case w.CQMod < 1 || w.CQMod > w.TxDepth || (w.CQMod+w.List-1)/w.List*w.List > w.TxDepth:
 		return usage("-Q %d: a completion can stand for 1 request to as many as the send queue holds (-t %d, in lists of %d)", w.CQMod, w.TxDepth, w.List)
-	case w.Inline < Auto:
-		return usage("-I %d: it cannot be negative", w.Inline)
+	case w.Inline < Auto || w.Inline > maxSize:
+		return usage("-I %d: a request carries 0 bytes to 1G, mostly some hundred at most", w.Inline)
 	case w.Inline > 0 && (w.Op == Read || w.Op == Atomic):
 		return usage("-I is for write and send: a %s carries no data of its own", w.Op)
 	case w.MTU != 0 && !validMTU(w.MTU):

@@ -2,6 +2,7 @@ package perf
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +73,9 @@ func TestMistakesAreNamed(t *testing.T) {
 		"latency of many": {Write, Latency, func(o *Options) { o.QPs = 2 }, "one queue pair"},
 		"latency both":    {Write, Latency, func(o *Options) { o.Bidirectional = true }, "-b"},
 		"depth":           {Write, Bandwidth, func(o *Options) { o.TxDepth = -1 }, "-t -1"},
+		"huge depth":      {Write, Bandwidth, func(o *Options) { o.TxDepth = math.MaxInt }, "-t 9223372036854775807"},
+		"huge moderation": {Write, Bandwidth, func(o *Options) { o.CQMod = math.MaxInt }, "-Q 9223372036854775807"},
+		"huge inline":     {Write, Bandwidth, func(o *Options) { o.Inline = 1 << 32 }, "-I 4294967296"},
 		"list over depth": {Write, Bandwidth, func(o *Options) { o.TxDepth, o.List = 4, 8 }, "-l 8"},
 		"list and count":  {Write, Bandwidth, func(o *Options) { o.Iters, o.List = 10, 3 }, "no multiple"},
 		"moderation":      {Write, Bandwidth, func(o *Options) { o.CQMod = 200 }, "-Q 200"},

@@ -27,7 +27,7 @@ func Run(ctx context.Context, o Options, out Output) (*Report, error) {
 	if out.Row == nil {
 		out.Row = func(Result) error { return nil }
 	}
-	report := &Report{Schema: SchemaVersion, Kind: "perf", Results: []Result{}}
+	report := &Report{Schema: Schema, Results: []Result{}}
 	var err error
 	if o.Transport == Memcpy {
 		err = runMemcpy(ctx, &o, report, out)

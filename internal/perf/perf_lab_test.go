@@ -25,6 +25,7 @@ func lab(t testing.TB, op Op, test Test) Options {
 	if o.Device == "" {
 		t.Skip("needs a lab guest with an RDMA device: run make test-lab")
 	}
+	o.QPTimeout = 18 // 1 s: a machine of the lab may stand still for as long
 	return o
 }
 

@@ -6,13 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// SchemaVersion of the JSON report.
-const SchemaVersion = 1
+// Schema names the form of a Report in JSON; it changes when a field does.
+const Schema = "peerdirect.perf/1"
 
 // Report is the outcome of a run, the same on both sides.
 type Report struct {
-	Schema     int        `json:"schema_version"`
-	Kind       string     `json:"kind"` // "perf"
+	Schema     string     `json:"schema"`
 	Conditions Conditions `json:"conditions"`
 	Results    []Result   `json:"results"`
 }

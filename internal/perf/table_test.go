@@ -3,35 +3,13 @@ package perf
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/peerdirect/peerdirect/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s (-want +got), -update writes it:\n%s", path, d)
-	}
-}
 
 func sample(t *testing.T, op Op, test Test) Report {
 	t.Helper()
@@ -46,7 +24,7 @@ func sample(t *testing.T, op Op, test Test) Report {
 	}
 	other := machine
 	other.Host, other.Events, other.GIDIndex = "right", true, Auto
-	r := Report{Schema: SchemaVersion, Kind: "perf", Conditions: Conditions{Workload: o.Workload, Client: &machine, Server: &other}}
+	r := Report{Schema: Schema, Conditions: Conditions{Workload: o.Workload, Client: &machine, Server: &other}}
 	own := &sideResult{Sent: 5000, Seconds: 2, Verified: true}
 	if test == Bandwidth {
 		own.Peak = 200 << 20
@@ -82,7 +60,7 @@ func TestTable(t *testing.T) {
 	copied.Conditions.Transport, copied.Conditions.Server = Memcpy, nil
 	copied.Conditions.Client = &Side{Host: "left", Kernel: "7.3.4", Arch: "amd64", GIDIndex: Auto}
 	show(copied, false)
-	golden(t, "table.txt", b.Bytes())
+	golden.Check(t, "table.txt", b.Bytes())
 }
 
 func TestJSON(t *testing.T) {
@@ -91,7 +69,7 @@ func TestJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "write_"+string(test)+".json", append(b, '\n'))
+		golden.Check(t, "write_"+string(test)+".json", append(b, '\n'))
 	}
 }
 

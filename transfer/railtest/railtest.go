@@ -8,10 +8,12 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/peerdirect/peerdirect/efa"
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/verbs"
 )
@@ -317,7 +319,7 @@ func failureOnce(t *testing.T, open Open) {
 	ops := []transfer.Op{b.write(0, 0, 0, 4096, 0)}
 	for i := range 6 {
 		op := b.write(0, 0, 0, 4096, uint64(1+i))
-		op.Remote.Key += 0x1357900 // nobody's
+		op.Remote = nobodys(b.region[1].Descriptor()).At(0)
 		ops = append(ops, op)
 	}
 	b.post(0, ops...)
@@ -361,6 +363,15 @@ func failureOnce(t *testing.T, open Open) {
 	}
 }
 
+// nobodys is a region with keys that are no region's.
+func nobodys(d transfer.Descriptor) transfer.Descriptor {
+	d.Keys = slices.Clone(d.Keys)
+	for i := range d.Keys {
+		d.Keys[i] += 0x1357900
+	}
+	return d
+}
+
 func peerEnds(t *testing.T, open Open) {
 	b := setup(t, open, 64<<10)
 	if err := b.Rail[1].Close(); err != nil {
@@ -387,6 +398,17 @@ func peerEnds(t *testing.T, open Open) {
 	}
 }
 
+// live counts the open objects of every library that rails are made on.
+func live() map[string]int {
+	n := make(map[string]int)
+	for lib, objects := range map[string]map[string]int{"verbs ": verbs.Live(), "efa ": efa.Live()} {
+		for kind, count := range objects {
+			n[lib+kind] = count
+		}
+	}
+	return n
+}
+
 func closeLeavesNothing(t *testing.T, open Open) {
 	// Once before counting: what is made once for the process is made.
 	for range 2 {
@@ -395,7 +417,7 @@ func closeLeavesNothing(t *testing.T, open Open) {
 			r.Close()
 		}
 	}
-	objects, goroutines := verbs.Live(), runtime.NumGoroutine()
+	objects, goroutines := live(), runtime.NumGoroutine()
 	var rails []transfer.Rail
 	for range 3 {
 		t.Run("cycle", func(t *testing.T) {
@@ -415,7 +437,7 @@ func closeLeavesNothing(t *testing.T, open Open) {
 			t.Error("a closed rail is polled")
 		}
 	}
-	for kind, n := range verbs.Live() {
+	for kind, n := range live() {
 		if n != objects[kind] {
 			t.Errorf("%d objects of kind %s, there were %d", n, kind, objects[kind])
 		}

@@ -233,9 +233,15 @@ func (p *picture) hue(c cell) int {
 // path draws the way that the bytes took, and what went by the other.
 func (p *picture) path() {
 	from, to := p.Sent.Conditions, p.Received.Conditions
-	left := fmt.Sprintf("%s memory -> %s ", p.From, from.Device)
-	right := fmt.Sprintf(" %s -> %s memory", to.Device, p.To)
-	room := p.Columns - len(left) - len(right)
+	ends := func(sends, receives string) (left, right string, room int) {
+		left = fmt.Sprintf("%s memory -> %s ", p.From, sends)
+		right = fmt.Sprintf(" %s -> %s memory", receives, p.To)
+		return left, right, p.Columns - len(left) - len(right)
+	}
+	left, right, room := ends(from.Device, to.Device)
+	if room < 12 && from.NICs > 1 {
+		left, right, room = ends(fmt.Sprintf("%d NICs", from.NICs), fmt.Sprintf("%d NICs", to.NICs))
+	}
 	label := ""
 	for _, try := range []string{
 		fmt.Sprintf(" %d RDMA WRITEs, %v, %s ", p.Sent.Writes, Bytes(p.Sent.Bytes), from.Transport),
@@ -331,14 +337,8 @@ func (p *picture) latencies() {
 }
 
 func (p *picture) verdict() {
-	c := p.Received.Conditions
 	p.line()
-	mtu := ""
-	if c.Transport != "iWARP" { // which goes by TCP's
-		mtu = fmt.Sprintf(", path MTU %d", c.MTU)
-	}
-	p.text(fmt.Sprintf("linux %s, %s port %d, %s%s, on both; %s to %s.", c.Kernel, c.Device, c.Port, c.Transport, mtu,
-		p.Sent.Conditions.Local, p.Sent.Conditions.Remote))
+	p.text(p.conditions())
 	good := 0
 	for _, ok := range p.PageOK {
 		if ok {
@@ -355,6 +355,30 @@ func (p *picture) verdict() {
 	for _, l := range lines {
 		p.line(p.paint(colour, l))
 	}
+}
+
+// conditions says what it ran on.
+func (p *picture) conditions() string {
+	c := p.Received.Conditions
+	nics := ""
+	if c.NICs > 1 {
+		nics = fmt.Sprintf(" (%d NICs)", c.NICs)
+	}
+	if c.Embedded {
+		return fmt.Sprintf("Software EFA devices inside this process, no driver and no hardware: %s%s on each side, %s, %s; linux %s.",
+			c.Device, nics, c.Transport, path(c), c.Kernel)
+	}
+	mtu := ""
+	if c.Transport != "iWARP" { // which goes by TCP's
+		mtu = fmt.Sprintf(", path MTU %d", c.MTU)
+	}
+	how := ""
+	if c.Transport == "EFA SRD" {
+		how = ", " + path(c)
+		how, _, _ = strings.Cut(how, ":") // the text and JSON forms have the reason
+	}
+	return fmt.Sprintf("linux %s, %s%s port %d, %s%s%s, on both; %s to %s.", c.Kernel, c.Device, nics, c.Port, c.Transport, mtu, how,
+		p.Sent.Conditions.Local, p.Sent.Conditions.Remote)
 }
 
 func (p *picture) badIs() string {

@@ -3,36 +3,15 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/peerdirect/peerdirect/internal/golden"
 	"github.com/peerdirect/peerdirect/transfer"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs; it is now (update with -update):\n%s", path, got)
-	}
-}
 
 func sides(pages, stride int, seed uint64, badPages ...int) Sides {
 	c := transfer.Conditions{
@@ -95,7 +74,7 @@ func TestThePictureFitsItsColumns(t *testing.T) {
 					if colour {
 						file += "-colour"
 					}
-					golden(t, file+".txt", b.Bytes())
+					golden.Check(t, file+".txt", b.Bytes())
 				}
 			}
 		}
@@ -110,7 +89,7 @@ func TestAResultAsText(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	golden(t, "text.txt", b.Bytes())
+	golden.Check(t, "text.txt", b.Bytes())
 }
 
 func TestAResultAsJSON(t *testing.T) {
@@ -118,7 +97,7 @@ func TestAResultAsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "result.json", append(b, '\n'))
+	golden.Check(t, "result.json", append(b, '\n'))
 }
 
 func TestSizesAreReadAndPrinted(t *testing.T) {

@@ -33,7 +33,7 @@ func Text(w io.Writer, r *transfer.Result) error {
 			micros(l.P50), micros(l.P90), micros(l.P99), micros(l.P999), micros(l.Max))
 	}
 	if c.Device != "" {
-		fmt.Fprintf(&b, "  %s port %d, %s on %s, MTU %d, linux %s\n", c.Device, c.Port, c.Transport, c.LinkLayer, c.MTU, c.Kernel)
+		fmt.Fprintf(&b, "  %s, linux %s\n", device(c), c.Kernel)
 	}
 	switch {
 	case r.Checksum == "":
@@ -45,4 +45,27 @@ func Text(w io.Writer, r *transfer.Result) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// device says what a side's pages went by.
+func device(c transfer.Conditions) string {
+	nics := ""
+	if c.NICs > 1 {
+		nics = fmt.Sprintf(" (%d NICs)", c.NICs)
+	}
+	switch {
+	case c.Embedded:
+		return fmt.Sprintf("%s%s, software inside this process, %s, %s, MTU %d", c.Device, nics, c.Transport, path(c), c.MTU)
+	case c.Transport == "EFA SRD":
+		return fmt.Sprintf("%s%s, %s, %s, MTU %d", c.Device, nics, c.Transport, path(c), c.MTU)
+	}
+	return fmt.Sprintf("%s%s port %d, %s on %s, MTU %d", c.Device, nics, c.Port, c.Transport, c.LinkLayer, c.MTU)
+}
+
+// path says how work got into the queues.
+func path(c transfer.Conditions) string {
+	if c.Path == "direct" {
+		return "direct data path"
+	}
+	return "data path " + c.Path // with the reason
 }

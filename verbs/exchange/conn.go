@@ -8,10 +8,9 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Role is the part of a side where the two differ.
@@ -23,13 +22,6 @@ const (
 )
 
 const (
-	// PeerTimeout is how long a silent loss of the peer or of the network goes
-	// unnoticed.
-	PeerTimeout = 5 * time.Second
-
-	keepAliveIdle     = 2 * time.Second
-	keepAliveInterval = time.Second
-
 	queueMax = 16 // frames received ahead of Receive
 	lingerIn = time.Second
 )
@@ -41,6 +33,9 @@ type Conn struct {
 	nc   net.Conn
 	role Role
 
+	in  counted       // nc, for the reader
+	out atomic.Uint64 // bytes written to nc
+
 	frames  chan frame
 	ended   chan struct{} // closed with err set: nothing more will come
 	closing chan struct{} // closed by Close and Fail: what comes is thrown away
@@ -49,44 +44,25 @@ type Conn struct {
 	sending chan struct{} // holds a token while a frame is being written
 	sent    uint32        // frames; belongs to the holder of the token
 
-	mu     sync.Mutex
-	err    error
-	closed bool
+	mu          sync.Mutex
+	err         error
+	closed      bool
+	peerTimeout time.Duration
 }
 
 // New begins a conversation over a connection, which it takes over.
 func New(nc net.Conn, role Role) *Conn {
 	c := &Conn{
-		nc: nc, role: role,
+		nc: nc, role: role, in: counted{Reader: nc},
 		frames:  make(chan frame, queueMax),
 		ended:   make(chan struct{}),
 		closing: make(chan struct{}),
 		reader:  make(chan struct{}),
 		sending: make(chan struct{}, 1),
 	}
-	tune(nc)
+	c.SetPeerTimeout(0)
 	go c.read()
 	return c
-}
-
-// tune makes TCP notice a peer that is gone without a word. Without the options
-// the conversation works as well, so that no failure here is one.
-func tune(nc net.Conn) {
-	tcp, ok := nc.(*net.TCPConn)
-	if !ok {
-		return
-	}
-	tcp.SetKeepAliveConfig(net.KeepAliveConfig{
-		Enable:   true,
-		Idle:     keepAliveIdle,
-		Interval: keepAliveInterval,
-		Count:    int((PeerTimeout - keepAliveIdle) / keepAliveInterval),
-	})
-	if raw, err := tcp.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) {
-			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(PeerTimeout.Milliseconds()))
-		})
-	}
 }
 
 // Peer is the other side's address.
@@ -104,7 +80,7 @@ func (c *Conn) Role() Role { return c.role }
 func (c *Conn) read() {
 	defer close(c.reader)
 	for number := uint32(0); ; number++ {
-		f, err := readFrame(c.nc, number)
+		f, err := readFrame(&c.in, number)
 		if err == nil && f.typ == typeError {
 			err = remoteError(f.payload)
 		}
@@ -143,7 +119,7 @@ func (c *Conn) end(err error) {
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
 		err = &Error{Err: ErrPeerGone, Detail: "the peer dropped the connection: its program has ended"}
 	case errors.Is(err, syscall.ETIMEDOUT):
-		err = &Error{Err: ErrPeerGone, Detail: fmt.Sprintf("no sign of life from the peer for %v: its machine or the network is down", PeerTimeout)}
+		err = &Error{Err: ErrPeerGone, Detail: fmt.Sprintf("no sign of life from the peer for %v: its machine or the network is down", c.peerTimeout)}
 	}
 	c.err = err
 	close(c.ended)
@@ -237,6 +213,7 @@ func (c *Conn) write(ctx context.Context, b []byte) (int, error) {
 		c.nc.SetWriteDeadline(time.Unix(1, 0))
 	})
 	n, err := c.nc.Write(b)
+	c.out.Add(uint64(n))
 	if !stop() {
 		<-fired
 		c.nc.SetWriteDeadline(time.Time{})
@@ -343,7 +320,7 @@ func (c *Conn) Fail(err error) error {
 		select {
 		case <-c.reader:
 			c.nc.SetReadDeadline(time.Now().Add(lingerIn))
-			io.CopyN(io.Discard, c.nc, MaxPayload)
+			io.CopyN(io.Discard, &c.in, MaxPayload)
 		case <-ctx.Done():
 		}
 	}

@@ -16,8 +16,8 @@
 //
 // A program that fails says why before it goes (Conn.Fail), so that both sides
 // end with the same error. A peer that goes without a word is noticed when TCP
-// notices: at once where its process ended, after PeerTimeout where the machine
-// or the network is lost. Conn.Watch turns either into a cancelled context.
+// notices: at once where its process ended, after DefaultPeerTimeout where the
+// machine or the network is lost. Conn.Watch turns either into a cancelled context.
 //
 // # Format
 //

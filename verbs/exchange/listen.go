@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -27,8 +26,8 @@ func hostPort(op, addr string) (string, error) {
 
 // Listener waits for peers.
 type Listener struct {
-	nl *net.TCPListener
-	mu sync.Mutex // one Accept at a time: a deadline belongs to the listener
+	nl   *net.TCPListener
+	turn chan struct{} // held by the one Accept: a deadline belongs to the listener
 }
 
 // Listen waits for peers on HOST:PORT. Without a host it is the loopback
@@ -43,7 +42,7 @@ func Listen(ctx context.Context, addr string) (*Listener, error) {
 	var config net.ListenConfig
 	nl, err := config.Listen(ctx, "tcp", addr)
 	if err == nil {
-		return &Listener{nl: nl.(*net.TCPListener)}, nil
+		return &Listener{nl: nl.(*net.TCPListener), turn: make(chan struct{}, 1)}, nil
 	}
 	e := &Error{Op: op, Peer: addr, Err: cause(err)}
 	_, port, _ := net.SplitHostPort(addr)
@@ -74,8 +73,14 @@ func (l *Listener) Addr() net.Addr { return l.nl.Addr() }
 
 // Accept waits for a peer. Its first word is the peer's hello, see Conn.Greet.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	e := &Error{Op: "accept on", Peer: l.nl.Addr().String()}
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		e.Err, e.Detail = ctx.Err(), "nobody connected"
+		return nil, e
+	}
 	fired := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(fired)
@@ -89,12 +94,13 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	if err == nil {
 		return New(nc, Acceptor), nil
 	}
-	e := &Error{Op: "accept on", Peer: l.nl.Addr().String(), Err: cause(err)}
 	switch {
 	case errors.Is(err, net.ErrClosed):
 		e.Err = ErrClosed
 	case ctx.Err() != nil:
 		e.Err, e.Detail = ctx.Err(), "nobody connected"
+	default:
+		e.Err = cause(err)
 	}
 	return nil, e
 }

@@ -178,8 +178,6 @@ func (c *Client) exchange(ctx context.Context, q request) (bodies [][]byte, inte
 	m := message{kind: abi.RDMA_NL_GET_TYPE(abi.RDMA_NL_NLDEV, q.command), flags: unix.NLM_F_REQUEST | unix.NLM_F_ACK, seq: c.seq, body: q.attrs}
 	if q.dump {
 		m.flags = unix.NLM_F_REQUEST | unix.NLM_F_DUMP
-	}
-	if q.dump {
 		c.owed = m.seq
 	}
 	if err := c.send(ctx, m); err != nil {
@@ -208,6 +206,9 @@ func (c *Client) send(ctx context.Context, m message) error {
 	}()
 	select {
 	case err := <-sent:
+		if err != nil {
+			c.owed = 0 // nothing was asked
+		}
 		return err
 	case <-ctx.Done():
 		return ending(ctx)

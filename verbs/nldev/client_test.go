@@ -227,6 +227,38 @@ func TestCloseWhileSending(t *testing.T) {
 	}
 }
 
+// failOnce is a wire that takes nothing the first time.
+type failOnce struct {
+	*wire
+	failed bool
+}
+
+func (f *failOnce) Send(datagram []byte) error {
+	if !f.failed {
+		f.failed = true
+		return unix.ENOBUFS
+	}
+	return f.wire.Send(datagram)
+}
+
+// No answer is due to what was never sent.
+func TestFailedSend(t *testing.T) {
+	w := &failOnce{wire: newWire(replies{abi.RDMA_NLDEV_CMD_GET: {rxe0}}.kernel)}
+	c, err := Options{Timeout: time.Hour, Dial: func(...uint32) (Transport, error) { return w, nil }}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := c.Devices(ctx); !errors.Is(err, unix.ENOBUFS) {
+		t.Error(err)
+	}
+	if devices, err := c.Devices(ctx); err != nil || len(devices) != 1 {
+		t.Errorf("%v, %v", devices, err)
+	}
+}
+
 func TestSilentKernel(t *testing.T) {
 	w := newWire(func(message) [][]message { return nil })
 	c, err := Options{Timeout: 10 * time.Millisecond, Dial: func(...uint32) (Transport, error) { return w, nil }}.Open()

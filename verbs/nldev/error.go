@@ -20,8 +20,8 @@ var (
 	ErrClosed = os.ErrClosed
 )
 
-// Error is the error of every operation of this package. It unwraps to Errno
-// and to Err, whichever are set.
+// Error is the error of every operation of this package; Links may join several.
+// It unwraps to Errno and to Err, whichever are set.
 type Error struct {
 	Op     string        // what was asked for, say "list queue pairs"
 	Device string        // "" where no single device was concerned

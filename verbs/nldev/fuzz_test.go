@@ -15,7 +15,7 @@ import (
 func bodies() []attrs {
 	return []attrs{
 		nil, rxe0, mlx, qpTable, cmTable, cqTable, mrTable, pdTable, ctxTable, srqTable,
-		summaryBody, countersBody, qpCounterTable, mrCounterTable, frmrTable,
+		summaryBody, countersBody, qpCounterTable, mrCounterTable, frmrTable, charDevBody,
 	}
 }
 
@@ -101,6 +101,7 @@ func decoders() map[string]func(*attrReader) int {
 		"Event":     func(r *attrReader) int { new(Event).decode(r); return 0 },
 		"Summary":   func(r *attrReader) int { var s Summary; s.decode(r); return len(s.Counts) },
 		"Counters":  func(r *attrReader) int { var c []Counter; decodeCounters(&c)(r); return len(c) - 1 },
+		"CharDev":   func(r *attrReader) int { new(CharDev).decode(r); return 0 },
 		"FRMRPool":  func(r *attrReader) int { new(FRMRPool).decode(r); return 0 },
 		"QP":        entry[QP],
 		"CMID":      entry[CMID],
@@ -123,7 +124,7 @@ func decoders() map[string]func(*attrReader) int {
 func entry[T any, P object[T]](r *attrReader) int {
 	one := P(new(T))
 	for r.next() {
-		one.object().decodeAttr(r)
+		one.object().decodeAny(r)
 		one.decodeAttr(r)
 	}
 	return len(one.object().Driver)

@@ -49,6 +49,16 @@ func (t NodeType) String() string {
 	return name([]string{1: "ca", "switch", "router", "rnic", "usnic", "usnic_udp", "unspecified"}, t)
 }
 
+// DriverID is a driver, and with it the user library that goes with it.
+type DriverID uint32
+
+// The words are the names of the drivers' user libraries in rdma-core, by enum
+// rdma_driver_id.
+func (d DriverID) String() string {
+	return name([]string{"unknown", "mlx5", "mlx4", "cxgb3", "cxgb4", "mthca", "bnxt_re", "ocrdma", "nes", "irdma",
+		"vmw_pvrdma", "qedr", "hns", "usnic", "rxe", "hfi1", "qib", "efa", "siw", "erdma", "mana", "ionic"}, d)
+}
+
 // DeviceType is the sort of a device that hangs on another.
 type DeviceType uint8
 

@@ -338,11 +338,7 @@ func TestLabSRQs(t *testing.T) {
 	labObjects(t, c.SRQs, func(q *SRQ) row {
 		var qps []string
 		for _, run := range q.QPs {
-			if run.First == run.Last {
-				qps = append(qps, fmt.Sprint(run.First))
-			} else {
-				qps = append(qps, fmt.Sprintf("%d-%d", run.First, run.Last))
-			}
+			qps = append(qps, run.String())
 		}
 		return row{
 			"srqn": fmt.Sprint(q.SRQN), "type": q.Type.String(), "pdn": fmt.Sprint(q.PDN), "cqn": fmt.Sprint(q.CQN),
@@ -394,6 +390,28 @@ func TestLabCounters(t *testing.T) {
 	t.Logf("queue pair counters %+v", counters)
 	if _, err := c.MRCounters(t.Context(), Filter{Device: name}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestLabCharDev(t *testing.T) {
+	c, name := labClient(t)
+	got, err := c.CharDev(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", got)
+	class := "/sys/class/infiniband_verbs/" + got.Name + "/"
+	for file, want := range map[string]string{
+		class + "ibdev":       name,
+		class + "dev":         fmt.Sprintf("%d:%d", got.Major, got.Minor),
+		class + "abi_version": fmt.Sprint(got.ABI),
+	} {
+		if b, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(b)) != want {
+			t.Errorf("%s is %q, want %q (%v)", file, b, want, err)
+		}
+	}
+	if kind := strings.TrimRight(name, "0123456789_"); got.Driver.String() != kind {
+		t.Errorf("the driver of %s is %s", name, got.Driver)
 	}
 }
 

@@ -3,7 +3,9 @@ package nldev
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"net/netip"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -34,8 +36,6 @@ type ConnectedQP struct {
 	RemoteQPN uint32
 	RQPSN     uint32 // the packet sequence number expected next
 }
-
-func (q *QP) object() *Object { return &q.Object }
 
 func (q *QP) decodeAttr(r *attrReader) {
 	switch r.kind {
@@ -87,8 +87,6 @@ type CMID struct {
 	Destination netip.AddrPort
 }
 
-func (m *CMID) object() *Object { return &m.Object }
-
 func (m *CMID) decodeAttr(r *attrReader) {
 	switch r.kind {
 	case abi.RDMA_NLDEV_ATTR_PORT_INDEX:
@@ -115,7 +113,7 @@ func (c *Client) CMIDs(ctx context.Context, f Filter) ([]CMID, error) {
 	return list[CMID](ctx, c, kind{
 		name: "connection ids", command: abi.RDMA_NLDEV_CMD_RES_CM_ID_GET,
 		table: abi.RDMA_NLDEV_ATTR_RES_CM_ID, entry: abi.RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY, id: abi.RDMA_NLDEV_ATTR_RES_CM_IDN,
-		perPort: true, invalid: "this kernel does not list connection ids",
+		perPort: true,
 	}, f)
 }
 
@@ -130,8 +128,6 @@ type CQ struct {
 	PollContext        Opt[PollContext]
 	AdaptiveModeration Opt[bool]
 }
-
-func (q *CQ) object() *Object { return &q.Object }
 
 func (q *CQ) decodeAttr(r *attrReader) {
 	switch r.kind {
@@ -155,7 +151,6 @@ func (c *Client) CQs(ctx context.Context, f Filter) ([]CQ, error) {
 	return list[CQ](ctx, c, kind{
 		name: "completion queues", command: abi.RDMA_NLDEV_CMD_RES_CQ_GET,
 		table: abi.RDMA_NLDEV_ATTR_RES_CQ, entry: abi.RDMA_NLDEV_ATTR_RES_CQ_ENTRY, id: abi.RDMA_NLDEV_ATTR_RES_CQN,
-		invalid: "this kernel does not list completion queues",
 	}, f)
 }
 
@@ -172,8 +167,6 @@ type MR struct {
 	// for it, but Linux 7.3 still sends none.
 	IOVA Opt[uint64]
 }
-
-func (m *MR) object() *Object { return &m.Object }
 
 func (m *MR) decodeAttr(r *attrReader) {
 	switch r.kind {
@@ -197,7 +190,6 @@ func (c *Client) MRs(ctx context.Context, f Filter) ([]MR, error) {
 	return list[MR](ctx, c, kind{
 		name: "memory regions", command: abi.RDMA_NLDEV_CMD_RES_MR_GET,
 		table: abi.RDMA_NLDEV_ATTR_RES_MR, entry: abi.RDMA_NLDEV_ATTR_RES_MR_ENTRY, id: abi.RDMA_NLDEV_ATTR_RES_MRN,
-		invalid: "this kernel does not list memory regions",
 	}, f)
 }
 
@@ -213,8 +205,6 @@ type PD struct {
 	LocalDMALKey     Opt[uint32]
 	UnsafeGlobalRKey Opt[uint32]
 }
-
-func (p *PD) object() *Object { return &p.Object }
 
 func (p *PD) decodeAttr(r *attrReader) {
 	switch r.kind {
@@ -236,7 +226,6 @@ func (c *Client) PDs(ctx context.Context, f Filter) ([]PD, error) {
 	return list[PD](ctx, c, kind{
 		name: "protection domains", command: abi.RDMA_NLDEV_CMD_RES_PD_GET,
 		table: abi.RDMA_NLDEV_ATTR_RES_PD, entry: abi.RDMA_NLDEV_ATTR_RES_PD_ENTRY, id: abi.RDMA_NLDEV_ATTR_RES_PDN,
-		invalid: "this kernel does not list protection domains",
 	}, f)
 }
 
@@ -245,8 +234,6 @@ type Context struct {
 	Object
 	CtxN uint32
 }
-
-func (x *Context) object() *Object { return &x.Object }
 
 func (x *Context) decodeAttr(r *attrReader) {
 	if r.kind == abi.RDMA_NLDEV_ATTR_RES_CTXN {
@@ -259,7 +246,6 @@ func (c *Client) Contexts(ctx context.Context, f Filter) ([]Context, error) {
 	return list[Context](ctx, c, kind{
 		name: "contexts", command: abi.RDMA_NLDEV_CMD_RES_CTX_GET,
 		table: abi.RDMA_NLDEV_ATTR_RES_CTX, entry: abi.RDMA_NLDEV_ATTR_RES_CTX_ENTRY, id: abi.RDMA_NLDEV_ATTR_RES_CTXN,
-		invalid: "this kernel does not list contexts",
 	}, f)
 }
 
@@ -276,7 +262,13 @@ type SRQ struct {
 // QPNRange is a run of queue pair numbers, both ends included.
 type QPNRange struct{ First, Last uint32 }
 
-func (q *SRQ) object() *Object { return &q.Object }
+// String is one number, or 20-29.
+func (r QPNRange) String() string {
+	if r.First == r.Last {
+		return strconv.FormatUint(uint64(r.First), 10)
+	}
+	return fmt.Sprintf("%d-%d", r.First, r.Last)
+}
 
 func (q *SRQ) decodeAttr(r *attrReader) {
 	switch r.kind {
@@ -312,7 +304,6 @@ func (c *Client) SRQs(ctx context.Context, f Filter) ([]SRQ, error) {
 	return list[SRQ](ctx, c, kind{
 		name: "shared receive queues", command: abi.RDMA_NLDEV_CMD_RES_SRQ_GET,
 		table: abi.RDMA_NLDEV_ATTR_RES_SRQ, entry: abi.RDMA_NLDEV_ATTR_RES_SRQ_ENTRY, id: abi.RDMA_NLDEV_ATTR_RES_SRQN,
-		invalid: "this kernel does not list shared receive queues",
 	}, f)
 }
 

@@ -48,8 +48,11 @@ func (v DriverValue) String() string {
 	return fmt.Sprintf("%s %v", v.Name, v.Value)
 }
 
-// decodeAttr reads an attribute that every object may have.
-func (o *Object) decodeAttr(r *attrReader) {
+// object makes what embeds an Object an object of list.
+func (o *Object) object() *Object { return o }
+
+// decodeAny reads an attribute that every object may have.
+func (o *Object) decodeAny(r *attrReader) {
 	switch r.kind {
 	case abi.RDMA_NLDEV_ATTR_RES_PID:
 		o.Owner.TID = r.uint32()
@@ -107,7 +110,7 @@ type kind struct {
 	entry   uint16
 	id      uint16 // the attribute that every entry has
 	perPort bool   // the kernel takes a port to filter by
-	invalid string // see request.invalid
+	invalid string // see request.invalid; "" is that the kernel does not list them
 }
 
 // An object decodes the attributes of its kind one by one.
@@ -120,6 +123,9 @@ type object[T any] interface {
 // list dumps all objects of a kind that the filter keeps.
 func list[T any, P object[T]](ctx context.Context, c *Client, k kind, f Filter) ([]T, error) {
 	op := "list " + k.name
+	if k.invalid == "" {
+		k.invalid = "this kernel does not list " + k.name
+	}
 	var found []T
 	processes := owners{root: c.options.Root}
 	err := c.forEach(ctx, op, f.Device, func(d Device) error {
@@ -136,7 +142,7 @@ func list[T any, P object[T]](ctx context.Context, c *Client, k kind, f Filter) 
 			identified := false // the kernel leaves the entry of its own context empty
 			for r.next() {
 				identified = identified || r.kind == k.id
-				one.object().decodeAttr(r)
+				one.object().decodeAny(r)
 				one.decodeAttr(r)
 			}
 			owner := &one.object().Owner

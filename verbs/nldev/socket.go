@@ -60,7 +60,7 @@ func prepare(fd int, groups []uint32) error {
 		return err
 	}
 	// Ask for reasons in words, and for verdicts without a copy of the request.
-	// Both came with Linux 4.12, before most of this interface.
+	// The later of the two came with Linux 4.12, before most of this interface.
 	for _, option := range []int{unix.NETLINK_EXT_ACK, unix.NETLINK_CAP_ACK} {
 		if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, option, 1); err != nil {
 			return err

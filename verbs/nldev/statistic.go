@@ -150,8 +150,6 @@ type QPCounter struct {
 	Counters []Counter
 }
 
-func (q *QPCounter) object() *Object { return &q.Object }
-
 func (q *QPCounter) decodeAttr(r *attrReader) {
 	switch r.kind {
 	case abi.RDMA_NLDEV_ATTR_PORT_INDEX:
@@ -180,7 +178,7 @@ func (c *Client) QPCounters(ctx context.Context, f Filter) ([]QPCounter, error) 
 	return list[QPCounter](ctx, c, kind{
 		name: "queue pair counters", command: abi.RDMA_NLDEV_CMD_STAT_GET, about: abi.RDMA_NLDEV_ATTR_RES_QP,
 		table: abi.RDMA_NLDEV_ATTR_STAT_COUNTER, entry: abi.RDMA_NLDEV_ATTR_STAT_COUNTER_ENTRY, id: abi.RDMA_NLDEV_ATTR_STAT_COUNTER_ID,
-		perPort: true, invalid: "this kernel does not list queue pair counters",
+		perPort: true,
 	}, f)
 }
 
@@ -191,8 +189,6 @@ type MRCounters struct {
 	MRN      uint32
 	Counters []Counter
 }
-
-func (m *MRCounters) object() *Object { return &m.Object }
 
 func (m *MRCounters) decodeAttr(r *attrReader) {
 	switch r.kind {
@@ -209,6 +205,5 @@ func (c *Client) MRCounters(ctx context.Context, f Filter) ([]MRCounters, error)
 	return list[MRCounters](ctx, c, kind{
 		name: "memory region counters", command: abi.RDMA_NLDEV_CMD_STAT_GET, about: abi.RDMA_NLDEV_ATTR_RES_MR,
 		table: abi.RDMA_NLDEV_ATTR_RES_MR, entry: abi.RDMA_NLDEV_ATTR_RES_MR_ENTRY, id: abi.RDMA_NLDEV_ATTR_RES_MRN,
-		invalid: "this kernel does not list memory region counters",
 	}, f)
 }

@@ -47,9 +47,9 @@ const (
 )
 
 // message is what the nodes tell each other: that the server of the next run
-// listens, or how the run went for its client. Package exchange is not used: it
-// gives a peer up that is silent for 5 s, which a virtual machine on a crowded
-// host may be.
+// listens, or how the run went for its client. Package exchange is not used:
+// there is nothing to agree on, and it gives a peer up that is silent for 5 s,
+// which a virtual machine on a crowded host may be.
 type message struct {
 	Error string `json:"error,omitempty"`
 }

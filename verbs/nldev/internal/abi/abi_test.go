@@ -1,9 +1,11 @@
 package abi
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"regexp"
 	"strconv"
@@ -19,8 +21,11 @@ func TestNumbersAgreeWithHeader(t *testing.T) {
 		path = "/usr/include/rdma/rdma_netlink.h"
 	}
 	header, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("needs the kernel's headers, of linux-libc-dev: ", err)
+	}
 	if err != nil {
-		t.Skipf("no header to compare with: %v", err)
+		t.Fatal(err)
 	}
 	theirs := enumerators(string(header))
 

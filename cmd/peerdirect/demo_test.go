@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/peerdirect/peerdirect/transfer"
+)
+
+func TestTheDemoRunsAtOnce(t *testing.T) {
+	start := time.Now()
+	stdout, stderr, code := execute(t.Context(), "demo --pages 128 --page-size 16K")
+	if code != exitOK {
+		t.Fatalf("exit %d\n%s\n%s", code, stdout, stderr)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	for _, want := range []string{
+		"verified: 128 of 128 pages in node0's memory", "efa_0..efa_3", "(4 NICs) on each side, EFA SRD, direct data path",
+		"Software EFA devices inside this process", "0 bytes of pages through TCP", "p99",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(stdout), " "), want) {
+			t.Errorf("%q is not in\n%s", want, stdout)
+		}
+	}
+	if strings.Contains(stdout+stderr, "\x1b") {
+		t.Errorf("escapes in a pipe: %q", stdout+stderr)
+	}
+	for line := range strings.Lines(stdout) {
+		if len(line) > 81 {
+			t.Errorf("a line of %d: %s", len(line), line)
+		}
+	}
+	var stages []string
+	for line := range strings.Lines(stderr) {
+		if f := strings.Fields(line); len(f) > 0 {
+			stages = append(stages, f[0])
+		}
+	}
+	if got := strings.Join(stages[:min(5, len(stages))], " "); got != "devices connect register transfer verify" || !strings.Contains(stderr, "peerdirect demo --lab") {
+		t.Errorf("%s", stderr)
+	}
+}
+
+func TestTheDemoAsJSON(t *testing.T) {
+	stdout, stderr, code := execute(t.Context(), "demo --pages 16 --page-size 4K --nics 1 --json")
+	var got struct {
+		Schema           string
+		Sender, Receiver transfer.Result
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK || got.Schema != demoSchema || strings.Contains(stderr, "--lab") ||
+		!got.Sender.Verified || !got.Receiver.Verified || got.Sender.Conditions.NICs != 1 || !got.Sender.Conditions.Embedded {
+		t.Errorf("exit %d: %v\n%s\n%s", code, err, stdout, stderr)
+	}
+}
+
+func TestTheDemoInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	stdout, stderr, code := execute(ctx, "demo")
+	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "interrupted") {
+		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
+	}
+}

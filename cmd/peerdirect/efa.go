@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/peerdirect/peerdirect/efa/device"
+	"github.com/peerdirect/peerdirect/efa/vfiouser"
+	"github.com/peerdirect/peerdirect/efa/wire"
+	"github.com/spf13/cobra"
+)
+
+// efaSchema names what serve --json prints for each device.
+const efaSchema = "peerdirect.efa.serve/1"
+
+func newEFA() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "efa",
+		Short: "Emulate EFA devices for the upstream driver",
+		Long: `efa emulates EFA devices that the upstream kernel driver binds to, for virtual
+machines of one's own; 'peerdirect lab run --efa N' does the same in the lab.
+docs/efa-device.md says what is modelled.`,
+		Args: noCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newEFAServe())
+	return cmd
+}
+
+// apiVersions are the versions of the admin interface by name.
+var apiVersions = map[string]uint16{"0.1": wire.APIVersion01, "0.2": wire.APIVersion02, "0.3": wire.APIVersion03}
+
+// efaServe is what serve is asked for.
+type efaServe struct {
+	socket         string
+	nodes, devices int
+	api            string
+	reorder        bool
+	keepAlive      time.Duration
+	adminFaults    []string
+	trace          bool
+	json           bool
+
+	fabric   device.FabricOptions
+	faults   device.FaultPlan
+	function device.FunctionOptions
+	admin    []device.AdminFault
+}
+
+func newEFAServe() *cobra.Command {
+	var s efaServe
+	cmd := &cobra.Command{
+		Use:   "serve --socket PATH",
+		Short: "Serve EFA devices to virtual machines, over vfio-user",
+		Long: `serve makes EFA devices and joins them by one fabric. Each waits on a socket of
+its own for QEMU (10.1 or later) to connect, and the guest finds a PCI function
+that the upstream efa driver binds to. serve prints a line a device as soon as
+all listen: the socket, a tab, and QEMU's argument. It ends on SIGINT or SIGTERM.
+
+One device has PATH for its socket; several have PATH for a folder, with
+sockets PATH/nodeI-devJ.sock. A guest's devices should all be of one node. The
+guest's memory must be a shared file, for example
+
+  -object memory-backend-memfd,id=mem,size=2G,share=on -machine q35,memory-backend=mem
+
+--admin-fault makes admin commands go wrong: COMMAND:FAULT[:COUNT], where COMMAND is
+upstream's name (CREATE_CQ) or ANY, and FAULT is timeout, no-interrupt,
+bad-checksum or a status (RESOURCE_ALLOCATION_FAILURE). Each device has its own.`,
+		Example: `  peerdirect efa serve --socket /run/user/1000/efa.sock --trace
+  peerdirect efa serve --socket /tmp/efa --nodes 2 --devices 4 --loss 0.01 --seed 7
+  peerdirect efa serve --socket /tmp/efa.sock --admin-fault CREATE_QP:RESOURCE_ALLOCATION_FAILURE:2`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.check(); err != nil {
+				return usageError{err}
+			}
+			return s.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.socket, "socket", "", "the device's socket, or the folder of the devices' sockets")
+	f.IntVar(&s.nodes, "nodes", 1, "how many machines the devices are for")
+	f.IntVar(&s.devices, "devices", 1, "devices of each machine")
+	f.Uint64Var(&s.fabric.Seed, "seed", 0, "of the order of delivery, the faults and the addresses")
+	f.StringVar(&s.api, "api", "0.3", "version of the admin interface, 0.1, 0.2 or 0.3")
+	f.IntVar(&s.function.SubCQs, "sub-cqs", 1, "sub-CQs in a completion queue, 1 or 2")
+	f.BoolVar(&s.reorder, "reorder", true, "deliver out of order, as SRD does")
+	f.Float64Var(&s.faults.Loss, "loss", 0, "share of packets that are lost, 0 to 1")
+	f.DurationVar(&s.function.Latency, "latency", 0, "added by each device, one way")
+	f.Float64Var(&s.function.LineRate, "rate", 0, "line rate of each device, Gbit/s; 0 is as fast as it goes")
+	f.DurationVar(&s.keepAlive, "keep-alive", time.Second, "time between keep-alive notifications; 0 is never")
+	f.StringArrayVar(&s.adminFaults, "admin-fault", nil, "COMMAND:FAULT[:COUNT]; repeatable")
+	f.BoolVar(&s.trace, "trace", false, "tell every admin command on standard error")
+	f.BoolVar(&s.json, "json", false, "print JSON, one device a line, schema "+efaSchema)
+	complete(cmd, "api", "0.1", "0.2", "0.3")
+	complete(cmd, "sub-cqs", "1", "2")
+	return cmd
+}
+
+// check judges the flags and turns them into options.
+func (s *efaServe) check() error {
+	version, ok := apiVersions[s.api]
+	switch {
+	case s.socket == "":
+		return errors.New("--socket is missing: the path where the devices listen")
+	case s.nodes < 1 || s.devices < 1 || s.nodes*s.devices > 1024:
+		return fmt.Errorf("--nodes %d --devices %d: 1 to 1024 devices together", s.nodes, s.devices)
+	case !ok:
+		return fmt.Errorf("--api %s: choose 0.1, 0.2 or 0.3", s.api)
+	case s.function.SubCQs != 1 && s.function.SubCQs != 2:
+		return fmt.Errorf("--sub-cqs %d: choose 1 or 2", s.function.SubCQs)
+	case s.faults.Loss < 0 || s.faults.Loss >= 1:
+		return fmt.Errorf("--loss %g: a share from 0 to below 1", s.faults.Loss)
+	case s.function.Latency < 0 || s.function.LineRate < 0 || s.keepAlive < 0:
+		return errors.New("--latency, --rate and --keep-alive cannot be negative")
+	}
+	for _, text := range s.adminFaults {
+		fault, err := parseAdminFault(text)
+		if err != nil {
+			return fmt.Errorf("--admin-fault %s: %w", text, err)
+		}
+		s.admin = append(s.admin, fault)
+	}
+	s.fabric.InOrder = !s.reorder
+	s.faults.Seed = s.fabric.Seed
+	s.function.APIVersion = version
+	s.function.KeepAlive = s.keepAlive
+	if s.keepAlive == 0 {
+		s.function.KeepAlive = -1
+	}
+	return nil
+}
+
+// paths gives the devices' sockets by node, and makes their folder.
+func (s *efaServe) paths() ([][]string, error) {
+	path, err := filepath.Abs(s.socket)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	folder := err == nil && info.IsDir()
+	if s.nodes*s.devices == 1 && !folder {
+		return [][]string{{path}}, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.Mkdir(path, 0o700)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := make([][]string, s.nodes)
+	for node := range all {
+		for dev := range s.devices {
+			all[node] = append(all[node], filepath.Join(path, fmt.Sprintf("node%d-dev%d.sock", node, dev)))
+		}
+	}
+	return all, nil
+}
+
+// run serves until parent ends, which is no failure: it was asked for.
+func (s *efaServe) run(parent context.Context, stdout, stderr io.Writer) (err error) {
+	paths, err := s.paths()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	fabric := device.NewFabric(s.fabric)
+	defer fabric.Close()
+	fabric.Faults().Set(s.faults)
+	log := &lineWriter{w: stderr}
+	var servers sync.WaitGroup
+	defer servers.Wait()
+	defer cancel(nil)
+	var lines []efaLine
+	for node := range paths {
+		for i, path := range paths[node] {
+			name := fmt.Sprintf("node%d-dev%d", node, i)
+			line, serve, err := s.add(fabric, path, name, log)
+			if err != nil {
+				return err
+			}
+			line.Node, line.Device = node, i
+			lines = append(lines, line)
+			servers.Go(func() {
+				if err := serve(ctx); err != nil && ctx.Err() == nil {
+					cancel(fmt.Errorf("%s: %w", name, err))
+				}
+			})
+		}
+	}
+	for _, line := range lines {
+		if s.json {
+			err = json.NewEncoder(stdout).Encode(line)
+		} else {
+			_, err = fmt.Fprintf(stdout, "%s\t-device '%s'\n", line.Socket, line.QEMU)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	if parent.Err() != nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
+// efaLine is what serve tells of a device.
+type efaLine struct {
+	Schema string `json:"schema"`
+	Node   int    `json:"node"`
+	Device int    `json:"device"`
+	GID    string `json:"gid"`
+	Socket string `json:"socket"`
+	QEMU   string `json:"qemu_device"` // the value of QEMU's -device
+}
+
+// add makes a device that listens at path. serve serves it until its context ends.
+func (s *efaServe) add(fabric *device.Fabric, path, name string, log *lineWriter) (line efaLine, serve func(context.Context) error, err error) {
+	server := vfiouser.NewServer(vfiouser.Options{Report: func(err error) { log.printf("%s: %v", name, err) }})
+	o := s.function
+	o.Name, o.Memory, o.Interrupt = name, server.Memory(), server.MSIX
+	if s.trace {
+		o.Trace = func(t device.AdminTrace) { log.printf("%s: %s", name, adminTrace(t)) }
+	}
+	function, err := device.NewFunction(fabric, o)
+	if err != nil {
+		return line, nil, err
+	}
+	for _, fault := range s.admin {
+		function.InjectAdmin(fault)
+	}
+	listener, err := vfiouser.Listen(path)
+	if err != nil {
+		function.Close()
+		return line, nil, err
+	}
+	qemu, err := json.Marshal(map[string]any{
+		"driver": "vfio-user-pci",
+		"socket": map[string]string{"type": "unix", "path": path},
+	})
+	if err != nil {
+		return line, nil, err
+	}
+	gid := function.Device().GID()
+	line = efaLine{Schema: efaSchema, GID: fmt.Sprintf("%x", gid[:]), Socket: path, QEMU: string(qemu)}
+	return line, func(ctx context.Context) error {
+		defer function.Close()
+		return server.Serve(ctx, listener, function)
+	}, nil
+}
+
+// adminTrace is a line about an admin command.
+func adminTrace(t device.AdminTrace) string {
+	s := fmt.Sprintf("%s id %d: %s", t.Op, t.ID, t.Status)
+	if t.Err != nil {
+		s += ": " + t.Err.Error()
+	}
+	if t.Fault != nil {
+		s += " (injected)"
+	}
+	return s
+}
+
+// lineWriter keeps lines of several goroutines whole.
+type lineWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lineWriter) printf(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(l.w, format+"\n", args...)
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/peerdirect/peerdirect/internal/lab"
+	"github.com/spf13/cobra"
+)
+
+// labEFA are the flags that say which EFA devices the machines have.
+type labEFA struct {
+	lab.EFA
+	api     string
+	inOrder bool
+}
+
+func (l *labEFA) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.IntVar(&l.Count, "efa", 0, fmt.Sprintf("EFA devices of each machine, up to %d", lab.MaxEFA))
+	f.StringVar(&l.api, "efa-api", "0.3", "version of their admin interface, 0.1, 0.2 or 0.3")
+	f.IntVar(&l.Function.SubCQs, "efa-sub-cqs", 1, "sub-CQs in their completion queues, 1 or 2")
+	f.Float64Var(&l.Faults.Loss, "efa-loss", 0, "share of packets that their fabric loses, 0 to 1")
+	f.Uint64Var(&l.Fabric.Seed, "efa-seed", 0, "of the fabric's order of delivery, losses and addresses")
+	f.BoolVar(&l.inOrder, "efa-in-order", false, "deliver in order, which SRD does not promise")
+	complete(cmd, "efa-api", "0.1", "0.2", "0.3")
+	complete(cmd, "efa-sub-cqs", "1", "2")
+}
+
+// options judges the flags and gives what the lab wants to know.
+func (l *labEFA) options() (lab.EFA, error) {
+	o := l.EFA
+	var known bool
+	switch o.Function.APIVersion, known = apiVersions[l.api]; {
+	case !known:
+		return o, usageError{fmt.Errorf("--efa-api %s: choose 0.1, 0.2 or 0.3", l.api)}
+	case o.Function.SubCQs != 1 && o.Function.SubCQs != 2:
+		return o, usageError{fmt.Errorf("--efa-sub-cqs %d: choose 1 or 2", o.Function.SubCQs)}
+	case o.Faults.Loss < 0 || o.Faults.Loss >= 1:
+		return o, usageError{fmt.Errorf("--efa-loss %g: a share from 0 to below 1", o.Faults.Loss)}
+	}
+	o.Fabric.InOrder = l.inOrder
+	o.Faults.Seed = o.Fabric.Seed
+	return o, nil
+}

@@ -1,0 +1,127 @@
+package efa
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/peerdirect/peerdirect/efa/wire"
+	"github.com/peerdirect/peerdirect/internal/bench"
+)
+
+// TestCostAgainstLibefa compares posting and polling with libefa's own code, on
+// rings of ordinary memory that no device reads, so that the CPU's work is all
+// there is (testdata/benchring.c). Both fill a queue of 4096 and take its
+// completions; the least of many rounds counts, since other programs only ever
+// make a round longer. It runs where RDMA_CORE_SOURCE and RDMA_CORE_BUILD name
+// rdma-core's source and a build of it, and leaves efa-rings.json in the folder
+// PEERDIRECT_BENCH_OUT.
+func TestCostAgainstLibefa(t *testing.T) {
+	source, build := os.Getenv("RDMA_CORE_SOURCE"), os.Getenv("RDMA_CORE_BUILD")
+	if source == "" || build == "" {
+		t.Skip("a measurement: set RDMA_CORE_SOURCE and RDMA_CORE_BUILD")
+	}
+	const rounds = 200
+	var results []bench.Result
+	for _, locks := range []int{1, 0} {
+		program := filepath.Join(t.TempDir(), "benchring")
+		out, err := exec.Command("gcc", "-O2", "-DNDEBUG", fmt.Sprintf("-DLOCKS=%d", locks), "-o", program,
+			"-I"+source+"/providers/efa", "-I"+source, "-I"+build+"/include", "testdata/benchring.c",
+			"-L"+build+"/lib", "-Wl,-rpath,"+build+"/lib", "-libverbs").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, k := range idKinds {
+			for _, batch := range []int{1, 16, 64} {
+				wide := 0
+				if k.wide {
+					wide = 1
+				}
+				var least [2][2]float64 // of both sides' runs: post and poll
+				for run := range 5 {
+					var theirs [2]float64
+					out, err := exec.Command(program, fmt.Sprint(batch), fmt.Sprint(wide), fmt.Sprint(rounds)).Output()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := fmt.Sscan(string(out), &theirs[0], &theirs[1]); err != nil {
+						t.Fatalf("%q: %v", out, err)
+					}
+					ours := ringCost(t, k.wide, batch, rounds)
+					for i := range 2 {
+						if run == 0 || ours[i] < least[0][i] {
+							least[0][i] = ours[i]
+						}
+						if run == 0 || theirs[i] < least[1][i] {
+							least[1][i] = theirs[i]
+						}
+					}
+				}
+				against := map[int]string{1: "libefa", 0: "libefa without locks"}[locks]
+				name := fmt.Sprintf("%s ids, batch %d, against %s", k.name, batch, against)
+				for i, what := range []string{"post", "poll"} {
+					results = append(results, bench.Compare(what+" "+name, "ns/op", []float64{least[0][i]}, []float64{least[1][i]}))
+				}
+				both := bench.Compare("post+poll "+name, "ns/op", []float64{least[0][0] + least[0][1]}, []float64{least[1][0] + least[1][1]})
+				results = append(results, both)
+			}
+		}
+	}
+	if err := bench.Print(t.Output(), results); err != nil {
+		t.Fatal(err)
+	}
+	if dir := os.Getenv("PEERDIRECT_BENCH_OUT"); dir != "" {
+		if err := bench.Write(dir, "efa-rings", results); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ringCost is the C program's loop: nanoseconds an operation of posting and of
+// polling.
+func ringCost(t *testing.T, wide bool, batch, rounds int) (least [2]float64) {
+	const depth = 4096
+	ep := rings(depth, wide)
+	b := ep.Batch()
+	to, local, remote := benchRegion()
+	out := make([]Completion, batch)
+	var sum uint64
+	for r := range rounds {
+		start := time.Now()
+		for range depth / batch {
+			for i := range batch {
+				b.Write(to, local, remote, uint64(i))
+			}
+			if err := b.Post(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		posting := float64(time.Since(start)) / depth
+		completeAll(ep, depth, wire.SendQueue)
+		start = time.Now()
+		for range depth / batch {
+			n, err := ep.Poll(out)
+			if err != nil || n != batch {
+				t.Fatal(n, err)
+			}
+			for i := range out {
+				c := &out[i]
+				sum += c.ID + uint64(c.Status) + uint64(c.QPN) + uint64(c.Op)
+			}
+		}
+		polling := float64(time.Since(start)) / depth
+		if r == 0 || posting < least[0] {
+			least[0] = posting
+		}
+		if r == 0 || polling < least[1] {
+			least[1] = polling
+		}
+	}
+	if sum == 0 {
+		t.Fatal("nothing was read")
+	}
+	return least
+}

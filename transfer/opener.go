@@ -1,0 +1,107 @@
+package transfer
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind tells which rails can be connected: those of the same kind.
+type Kind string
+
+const (
+	KindRC       Kind = "rc"           // reliable connections of libibverbs
+	KindEFA      Kind = "efa"          // SRD on the EFA devices of a kernel
+	KindEmbedded Kind = "efa-embedded" // SRD on software devices inside one process
+)
+
+// device says of a kind what a peer could be told to use.
+func (k Kind) device() string {
+	switch k {
+	case KindRC:
+		return "an InfiniBand, RoCE or iWARP device"
+	case KindEFA:
+		return "an EFA device"
+	case KindEmbedded:
+		return "an embedded device"
+	}
+	return fmt.Sprintf("a device of a kind unknown here (%.32q)", string(k))
+}
+
+// Opener opens rails: [RCOptions], [EFAOptions], a node of an [Embedded], or
+// several of these that make one rail, [NICs].
+type Opener interface {
+	Kind() Kind
+	// NICs is how many NICs there are to be used.
+	NICs() int
+	// Open opens a rail. Every call opens another.
+	Open(Want) (Rail, error)
+}
+
+// Want is what a transfer needs of a rail. Zero fields leave it to the options.
+type Want struct {
+	NICs   int // how many are to be used, the first ones
+	Queues int // queue pairs of each NIC
+	Depth  int // writes in flight, on all NICs together
+}
+
+// NICs opens several NICs as one rail.
+type NICs []Opener
+
+// Several makes one opener of those given, which must be of one kind.
+func Several(nics ...Opener) (Opener, error) {
+	switch {
+	case len(nics) == 1:
+		return nics[0], nil
+	case len(nics) == 0 || len(nics) > MaxNICs:
+		return nil, &OptionError{Option: "device", Err: fmt.Errorf("%d devices; there can be 1 to %d", len(nics), MaxNICs)}
+	}
+	for _, n := range nics {
+		if n.Kind() != nics[0].Kind() {
+			return nil, &OptionError{Option: "device", Err: fmt.Errorf("%s and %s do not go together: name devices of one kind",
+				nics[0].Kind().device(), n.Kind().device())}
+		}
+	}
+	return NICs(nics), nil
+}
+
+// Kind is that of every NIC.
+func (n NICs) Kind() Kind { return n[0].Kind() }
+
+// NICs is how many there are.
+func (n NICs) NICs() int { return len(n) }
+
+// Open opens the first NICs and joins them.
+func (n NICs) Open(w Want) (Rail, error) {
+	if w.NICs > 0 && w.NICs < len(n) {
+		n = n[:w.NICs]
+	}
+	one := Want{NICs: 1, Queues: w.Queues, Depth: (w.Depth + len(n) - 1) / len(n)}
+	var rails []Rail
+	fail := func(err error) (Rail, error) {
+		for _, r := range rails {
+			err = errors.Join(err, r.Close())
+		}
+		return nil, err
+	}
+	for _, o := range n {
+		r, err := o.Open(one)
+		if err != nil {
+			return fail(err)
+		}
+		rails = append(rails, r)
+	}
+	joined, err := Join(rails...)
+	if err != nil {
+		return fail(err)
+	}
+	return joined, nil
+}
+
+// OptionError is an option that does not fit the machine or makes no sense.
+type OptionError struct {
+	Option string
+	Err    error
+}
+
+func (e *OptionError) Error() string { return fmt.Sprintf("%s: %v", e.Option, e.Err) }
+func (e *OptionError) Unwrap() error { return e.Err }

@@ -1,0 +1,293 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/peerdirect/peerdirect/efa"
+	"github.com/peerdirect/peerdirect/efa/device"
+	"github.com/peerdirect/peerdirect/verbs"
+	"github.com/peerdirect/peerdirect/verbs/exchange"
+)
+
+// EFAOptions describe a rail over SRD. Zero fields take the default in the
+// comment.
+type EFAOptions struct {
+	Device    string        // the kernel's name, "efa_0"
+	SendDepth int           // operations in flight; default 128
+	RecvDepth int           // messages and notices a peer may send ahead; default 128
+	Peers     int           // how many can connect; default 1
+	Spin      time.Duration // how long Wait polls before it sleeps; default 20 us
+
+	embedded *Embedded // whose fabric has the device, instead of the kernel
+	node     int
+}
+
+func (o *EFAOptions) defaults() error {
+	set := func(v *int, def int) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	set(&o.SendDepth, 128)
+	set(&o.RecvDepth, 128)
+	set(&o.Peers, 1)
+	if o.Spin == 0 {
+		o.Spin = 20 * time.Microsecond
+	}
+	for _, bound := range []struct {
+		name      string
+		v, lo, hi int
+	}{
+		{"send depth", o.SendDepth, 2, 1 << 15},
+		{"receive depth", o.RecvDepth, minReceives, 1 << 15},
+		{"peers", o.Peers, 1, maxEFAPeers},
+	} {
+		if bound.v < bound.lo || bound.v > bound.hi {
+			return &OptionError{Option: bound.name, Err: fmt.Errorf("%d is not within %d and %d", bound.v, bound.lo, bound.hi)}
+		}
+	}
+	return nil
+}
+
+// Kind tells the kernel's devices from software ones: they are on other fabrics.
+func (o EFAOptions) Kind() Kind {
+	if o.embedded != nil {
+		return KindEmbedded
+	}
+	return KindEFA
+}
+
+// NICs is 1.
+func (o EFAOptions) NICs() int { return 1 }
+
+// Open opens a rail for a transfer. SRD needs one queue pair, however many are
+// wanted.
+func (o EFAOptions) Open(w Want) (Rail, error) {
+	if w.Depth > 0 && o.SendDepth < w.Depth+spare {
+		o.SendDepth = w.Depth + spare
+	}
+	r, err := OpenEFA(o)
+	if err != nil {
+		return nil, err // and no *EFA that is nil
+	}
+	return r, nil
+}
+
+// EFA is a Rail over SRD, the reliable and unordered transport of the Elastic
+// Fabric Adapter: one queue pair for all peers, on the kernel's driver or on a
+// device in this process.
+//
+// Where a write completes, the peer's device has placed it. A peer that does
+// not answer fails each operation to it on its own and leaves the queue pair to
+// the others. SRD has no connections: that a peer ended shows by what is sent to
+// it, or by the control connection.
+type EFA struct {
+	options EFAOptions
+	info    Info
+
+	dev    *efa.Device
+	ep     *efa.Endpoint
+	batch  *efa.Batch
+	recvs  *efa.RecvBatch
+	inbox  *efaPinned // receive buffers; peers cannot reach them
+	notice *efaPinned // what peers name as the target of notices without bytes
+	mrs    []*Region
+
+	peers  []*efaPeer
+	byName map[uint32]*efaPeer // by what completions tell of a sender
+	room   int                 // operations that fit the send queue
+	posted []uint64            // IDs of the batch that is being made
+
+	got        []efa.Completion
+	head, tail int          // of those that Poll has not given yet
+	refused    []efaRefusal // operations that the device did not take
+	lost       int          // peers whose loss has not been told
+	closed     bool
+}
+
+type efaPinned struct {
+	buf *verbs.Buffer
+	mr  *efa.MR
+}
+
+type efaPeer struct {
+	id     Peer
+	ah     *efa.AH
+	to     *efa.Dest
+	notice efa.RemoteSlice // for notices without bytes
+	flight int             // operations that have not completed
+	err    error           // why it is lost
+	told   bool            // and whether Poll has said so
+}
+
+type efaRefusal struct {
+	peer *efaPeer
+	id   uint64
+}
+
+// A work request's ID is the operation's, with the peer above it; that of a
+// receive is its buffer's number with the highest bit.
+const (
+	efaIDRecv   = 1 << 63
+	efaIDPeer   = 48 // shift
+	maxEFAPeers = 1 << 13
+)
+
+// OpenEFA opens a rail on a device.
+func OpenEFA(o EFAOptions) (*EFA, error) {
+	if err := o.defaults(); err != nil {
+		return nil, err
+	}
+	r := &EFA{options: o, byName: make(map[uint32]*efaPeer), got: make([]efa.Completion, 64), posted: make([]uint64, 0, o.SendDepth)}
+	if err := r.open(); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func (r *EFA) open() (err error) {
+	o := &r.options
+	if e := o.embedded; e != nil {
+		r.dev, err = efa.Embedded(e.fabric, device.Options{Name: o.Device, Latency: e.o.Latency, LineRate: e.o.Gbps, LLQBytes: embeddedLLQ})
+	} else {
+		r.dev, err = efa.Open(o.Device)
+	}
+	if err != nil {
+		return err
+	}
+	a := r.dev.Attr()
+	switch {
+	case a.Caps&efa.CapWrite == 0:
+		return fmt.Errorf("%s has no RDMA write: it takes a newer device, driver (linux 6.12 has it) or rdma-core: %w", r.dev.Name(), errors.ErrUnsupported)
+	case a.MTU < MessageSize:
+		return fmt.Errorf("%s sends messages of up to %d bytes, %d are needed: %w", r.dev.Name(), a.MTU, MessageSize, errors.ErrUnsupported)
+	}
+	if most := r.dev.MaxSendDepth(0, false); o.SendDepth > most {
+		return &OptionError{Option: "depth", Err: fmt.Errorf("%d operations in flight; %s takes %d", o.SendDepth, r.dev.Name(), most)}
+	}
+	receives := o.Peers * o.RecvDepth
+	if r.ep, err = r.dev.CreateSRD(efa.SRDOptions{MaxSend: o.SendDepth, MaxRecv: receives, Notify: true}); err != nil {
+		return err
+	}
+	r.room = o.SendDepth // what the device rounded up is not used
+	r.batch, r.recvs = r.ep.Batch(), r.ep.RecvBatch()
+	if r.inbox, err = r.pin(receives*MessageSize, efa.LocalWrite); err != nil {
+		return err
+	}
+	if r.notice, err = r.pin(MinMessage, efa.LocalWrite|efa.RemoteWrite); err != nil {
+		return err
+	}
+	r.info = Info{
+		Device: r.dev.Name(), NICs: 1, Port: 1, Transport: "EFA SRD", LinkLayer: "unspecified", MTU: a.MTU,
+		GID: a.GID.String(), Queues: 1, Path: r.ep.Path().String(), Embedded: o.embedded != nil,
+	}
+	for i := range receives {
+		r.receive(uint64(i))
+	}
+	return r.recvs.Post()
+}
+
+// embeddedLLQ is the device memory of an embedded device, bytes: more than a
+// rail's one send queue needs.
+const embeddedLLQ = 4 << 20
+
+func (r *EFA) pin(bytes int, access efa.Access) (*efaPinned, error) {
+	p := new(efaPinned)
+	var err error
+	if p.buf, err = verbs.NewBuffer(bytes, verbs.BufferOptions{}); err != nil {
+		return nil, err
+	}
+	if p.mr, err = r.dev.Register(p.buf.Bytes(), access); err != nil {
+		p.buf.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *efaPinned) close() error {
+	if p == nil {
+		return nil
+	}
+	if err := p.mr.Close(); err != nil {
+		return err // the device may still write it: leave it mapped
+	}
+	return p.buf.Close()
+}
+
+// Info describes the rail.
+func (r *EFA) Info() Info { return r.info }
+
+// Depth is how many operations the send queue holds at once.
+func (r *EFA) Depth() int { return r.options.SendDepth }
+
+// Receives is how many messages and notices a peer may send ahead.
+func (r *EFA) Receives() int { return r.options.RecvDepth }
+
+// Register makes memory reachable for this NIC and its peers.
+func (r *EFA) Register(mem []byte) (*Region, error) {
+	if r.closed {
+		return nil, verbs.ErrClosed
+	}
+	mr, err := r.dev.Register(mem, efa.LocalWrite|efa.RemoteWrite)
+	if err != nil {
+		return nil, err
+	}
+	region := &Region{addr: mr.IOVA(), length: mr.Length(), lkeys: []uint32{mr.LKey()}, rkeys: []uint32{mr.RKey()}, close: mr.Close}
+	r.mrs = append(r.mrs, region)
+	return region, nil
+}
+
+// receive adds the receive of a buffer, which the next repost posts.
+func (r *EFA) receive(buffer uint64) {
+	r.recvs.Recv(r.inbox.mr.At(buffer*MessageSize, MessageSize), efaIDRecv|buffer)
+}
+
+// Connect learns the peer's endpoint and makes an address handle of it, without
+// which it could not write here; when it returns, both sides have.
+func (r *EFA) Connect(ctx context.Context, via *exchange.Conn) (Peer, error) {
+	if r.closed {
+		return 0, verbs.ErrClosed
+	}
+	if len(r.peers) == r.options.Peers {
+		return 0, fmt.Errorf("the rail on %s was opened for %d peers", r.info.Device, r.options.Peers)
+	}
+	p := &efaPeer{id: Peer(len(r.peers))}
+	r.peers = append(r.peers, p) // even one that fails: its handle is closed with the rail
+	if err := r.connect(ctx, via, p); err != nil {
+		p.err, p.told = err, true
+		return 0, via.Fail(err)
+	}
+	return p.id, nil
+}
+
+// Close ends everything. What fails to close is reported, and tried again by the
+// next Close.
+func (r *EFA) Close() error {
+	r.closed = true
+	var errs []error
+	try := func(err error) { errs = append(errs, err) }
+	if r.batch != nil {
+		r.batch.Close()
+		r.recvs.Close()
+	}
+	if r.ep != nil {
+		try(r.ep.Close())
+	}
+	for _, p := range r.peers {
+		if p.ah != nil {
+			try(p.ah.Close())
+		}
+	}
+	for _, region := range r.mrs {
+		try(region.Close())
+	}
+	try(r.inbox.close())
+	try(r.notice.close())
+	if r.dev != nil {
+		try(r.dev.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,260 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/peerdirect/peerdirect/efa"
+	"github.com/peerdirect/peerdirect/verbs"
+)
+
+// Post takes operations, as many as there is room for.
+func (r *EFA) Post(ops []Op) (int, error) {
+	if r.closed {
+		return 0, verbs.ErrClosed
+	}
+	var (
+		n   int
+		err error
+	)
+	for ; n < len(ops); n++ {
+		op := &ops[n]
+		if err = op.check(); err != nil {
+			break
+		}
+		if int(op.Peer) >= len(r.peers) {
+			err = fmt.Errorf("no peer %d on this rail", op.Peer)
+			break
+		}
+		p := r.peers[op.Peer]
+		if p.err != nil {
+			r.refused = append(r.refused, efaRefusal{p, op.ID})
+			continue
+		}
+		if r.room == 0 {
+			break
+		}
+		r.add(p, op)
+	}
+	r.flush()
+	return n, err
+}
+
+// add puts an operation into the batch.
+func (r *EFA) add(p *efaPeer, op *Op) {
+	id := uint64(p.id)<<efaIDPeer | op.ID
+	local := efa.Slice{Addr: op.Local.Addr, Length: op.Local.Length, LKey: op.Local.Key}
+	remote := efa.RemoteSlice{Addr: op.Remote.Addr, RKey: op.Remote.Key, Left: op.Remote.left}
+	switch {
+	case op.Kind == OpWrite:
+		r.batch.Write(p.to, local, remote, id)
+	case op.Kind == OpSend:
+		r.batch.Send(p.to, local, id)
+	case op.Local.Length == 0:
+		r.batch.WriteImm(p.to, r.notice.mr.At(0, 0), p.notice, op.Imm, id)
+	default:
+		r.batch.WriteImm(p.to, local, remote, op.Imm, id)
+	}
+	r.posted = append(r.posted, id)
+	r.room--
+	p.flight++
+}
+
+// flush posts the batch, and makes failed completions of what the device
+// refused.
+func (r *EFA) flush() {
+	if len(r.posted) == 0 {
+		return
+	}
+	if err := r.batch.Post(); err != nil { // then it took none
+		for _, id := range r.posted {
+			p := r.peers[id>>efaIDPeer]
+			r.room++
+			p.flight--
+			r.lose(p, &LostError{Device: r.info.Device, Err: err})
+			r.refused = append(r.refused, efaRefusal{p, id & maxID})
+		}
+	}
+	r.posted = r.posted[:0]
+}
+
+// lose notes why a peer is gone. What is in flight to it comes back by itself.
+func (r *EFA) lose(p *efaPeer, err error) {
+	if p.err == nil {
+		p.err = err
+		r.lost++
+	}
+}
+
+// Poll gives completions without waiting.
+func (r *EFA) Poll(out []Completion) (int, error) {
+	if r.closed {
+		return 0, verbs.ErrClosed
+	}
+	r.repost()
+	n := 0
+	for n < len(out) {
+		if r.head == r.tail {
+			if err := r.poll(); err != nil {
+				return n, err
+			}
+			if r.head == r.tail {
+				break
+			}
+		}
+		if r.completion(&r.got[r.head], &out[n]) {
+			n++
+		}
+		r.head++
+	}
+	for n < len(out) && len(r.refused) > 0 {
+		last := len(r.refused) - 1
+		x := r.refused[last]
+		r.refused = r.refused[:last]
+		out[n] = r.failed(x.peer, x.id)
+		n++
+	}
+	for n < len(out) {
+		p := r.untold()
+		if p == nil {
+			break
+		}
+		p.told = true
+		r.lost--
+		out[n] = Completion{Kind: Lost, Peer: p.id, Err: p.err}
+		n++
+	}
+	return n, nil
+}
+
+func (r *EFA) poll() error {
+	n, err := r.ep.Poll(r.got)
+	r.head, r.tail = 0, n
+	return err
+}
+
+// repost gives the buffers of the messages that were polled before back to the
+// device. A queue pair that takes none has failed for every peer.
+func (r *EFA) repost() {
+	if r.recvs.Len() == 0 {
+		return
+	}
+	if err := r.recvs.Post(); err != nil {
+		r.loseAll(err)
+	}
+}
+
+func (r *EFA) loseAll(err error) {
+	for _, p := range r.peers {
+		r.lose(p, &LostError{Device: r.info.Device, Err: err})
+	}
+}
+
+// completion turns a completion into the rail's; false if there is nothing in
+// it for the caller.
+func (r *EFA) completion(c *efa.Completion, out *Completion) bool {
+	if c.ID&efaIDRecv != 0 {
+		return r.received(c, out)
+	}
+	p := r.peers[c.ID>>efaIDPeer]
+	r.room++
+	p.flight--
+	if c.Status == efa.StatusOK {
+		*out = Completion{Kind: Done, Peer: p.id, ID: c.ID & maxID}
+		return true
+	}
+	cause := *c
+	cause.ID &= maxID
+	err := &LostError{Device: r.info.Device, Err: cause.Err()}
+	r.lose(p, err)
+	*out = r.failed(p, c.ID&maxID)
+	if ours(c.Status) {
+		r.loseAll(err.Err)
+	}
+	return true
+}
+
+// ours tells whether a status is the end of the queue pair, and not of one peer.
+func ours(s efa.Status) bool { return s == efa.StatusFlushed || s == efa.StatusQPInternal }
+
+// received turns the completion of a receive into a message or a notice.
+func (r *EFA) received(c *efa.Completion, out *Completion) bool {
+	if c.Status != efa.StatusOK {
+		if ours(c.Status) {
+			r.loseAll(c.Err())
+		} else {
+			r.receive(c.ID &^ efaIDRecv)
+		}
+		return false
+	}
+	buffer := c.ID &^ efaIDRecv
+	r.receive(buffer)
+	p := r.byName[efaName(c.AH, c.SrcQPN)]
+	if p == nil {
+		return false // from a stranger who guessed the Q_Key
+	}
+	if c.Flags&efa.WithImm != 0 {
+		*out = Completion{Kind: Notice, Peer: p.id, Imm: c.Imm}
+		return true
+	}
+	*out = Completion{Kind: Message, Peer: p.id, Data: r.inbox.buf.Bytes()[buffer*MessageSize:][:c.Bytes]}
+	return true
+}
+
+// failed is the completion of an operation that was not carried out.
+func (r *EFA) failed(p *efaPeer, id uint64) Completion {
+	err := ErrFlushed
+	if !p.told {
+		p.told = true
+		r.lost--
+		err = p.err
+	}
+	return Completion{Kind: Failed, Peer: p.id, ID: id, Err: err}
+}
+
+// untold finds a lost peer that nothing in flight will tell of.
+func (r *EFA) untold() *efaPeer {
+	if r.lost == 0 {
+		return nil
+	}
+	for _, p := range r.peers {
+		if p.err != nil && !p.told && p.flight == 0 {
+			return p
+		}
+	}
+	return nil
+}
+
+// Wait returns when Poll has something to give, or the context ends.
+func (r *EFA) Wait(ctx context.Context) error {
+	if r.closed {
+		return verbs.ErrClosed
+	}
+	r.repost()
+	for start := time.Now(); ; {
+		if ready, err := r.ready(); ready || err != nil {
+			return err
+		}
+		if time.Since(start) >= r.options.Spin {
+			break
+		}
+	}
+	for {
+		if err := r.ep.Wait(ctx); err != nil {
+			return err
+		}
+		if ready, err := r.ready(); ready || err != nil {
+			return err
+		}
+	}
+}
+
+func (r *EFA) ready() (bool, error) {
+	if r.head == r.tail {
+		if err := r.poll(); err != nil {
+			return false, err
+		}
+	}
+	return r.head < r.tail || len(r.refused) > 0 || r.untold() != nil, nil
+}

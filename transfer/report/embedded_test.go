@@ -1,0 +1,49 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/peerdirect/peerdirect/internal/golden"
+	"github.com/peerdirect/peerdirect/transfer"
+)
+
+// over puts both sides' transfer on other devices.
+func over(s Sides, change func(*transfer.Conditions)) Sides {
+	change(&s.Sent.Conditions)
+	change(&s.Received.Conditions)
+	return s
+}
+
+func TestSeveralEFADevices(t *testing.T) {
+	kernels := func(c *transfer.Conditions) {
+		c.Device, c.NICs, c.Transport, c.LinkLayer, c.MTU, c.Path = "efa_0..efa_3", 4, "EFA SRD", "unspecified", 8928, "direct"
+	}
+	embedded := func(c *transfer.Conditions) {
+		kernels(c)
+		c.Embedded = true
+	}
+	for name, change := range map[string]func(*transfer.Conditions){"efa": kernels, "embedded": embedded} {
+		s := over(sides(512, 2, 1), change)
+		for _, columns := range []int{60, 80} {
+			var b bytes.Buffer
+			if err := Picture(&b, s, Style{Columns: columns}); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(b.String()) {
+				if n := len(strings.TrimSuffix(line, "\n")); n > columns {
+					t.Errorf("%s, %d columns: a line of %d: %s", name, columns, n, line)
+				}
+			}
+			if columns == 80 {
+				golden.Check(t, "picture-"+name+"-80.txt", b.Bytes())
+			}
+		}
+		var b bytes.Buffer
+		if err := Text(&b, s.Sent); err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, "text-"+name+".txt", b.Bytes())
+	}
+}
