@@ -30,8 +30,8 @@ type CQOptions struct {
 	Memory *CQMemory
 }
 
-// CQMemory is a dma-buf for a completion queue. It stays until the queue is
-// closed. 32 bytes an entry, zeroed.
+// CQMemory is a dma-buf for a completion queue, contiguous for the device. It
+// stays until the queue is closed. 32 bytes an entry for each sub-CQ, zeroed.
 type CQMemory struct {
 	FD     int
 	Offset uint64

@@ -65,11 +65,11 @@ type Attr struct {
 // goroutines; Close refuses while objects stand on it.
 type Device struct {
 	object
-	ctl  control
-	dev  string
-	a    Attr
-	once sync.Mutex // guards def
-	def  *PD        // made when first needed
+	ctl   control
+	dev   string
+	a     Attr
+	defMu sync.Mutex // guards def
+	def   *PD        // made when first needed
 }
 
 func newDevice(name string, ctl control) (*Device, error) {
@@ -98,8 +98,8 @@ func (d *Device) Path() Path { return d.ctl.path() }
 // PD gives the device's own protection domain, for programs that need but one.
 // It is closed with the device.
 func (d *Device) PD() (*PD, error) {
-	d.once.Lock()
-	defer d.once.Unlock()
+	d.defMu.Lock()
+	defer d.defMu.Unlock()
 	if d.def == nil {
 		pd, err := d.AllocPD()
 		if err != nil {
@@ -154,8 +154,8 @@ func (d *Device) describe(what string) string { return d.dev + " " + what }
 
 // Close closes the device. It is ErrBusy while objects stand on it.
 func (d *Device) Close() error {
-	d.once.Lock()
-	defer d.once.Unlock()
+	d.defMu.Lock()
+	defer d.defMu.Unlock()
 	if d.def != nil {
 		if err := d.def.Close(); err != nil {
 			return fmt.Errorf("device %s: %w", d.dev, err)

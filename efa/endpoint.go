@@ -130,8 +130,9 @@ func (d *Device) create(o SRDOptions, ud bool) (_ *Endpoint, err error) {
 		}
 	}()
 	if ep.cq == nil {
-		// The device rounds the queues up to powers of two.
-		depth := powerOfTwo(o.MaxSend) + powerOfTwo(o.MaxRecv*o.MaxRecvSGE)
+		// The device rounds the queues up to powers of two, and small ones to
+		// the least that it has.
+		depth := max(1024, powerOfTwo(o.MaxSend)+powerOfTwo(o.MaxRecv*o.MaxRecvSGE))
 		if ep.cq, err = d.CreateCQ(CQOptions{Depth: depth, Notify: o.Notify, SGID: o.SGID, Unsolicited: o.Unsolicited}); err != nil {
 			return nil, err
 		}

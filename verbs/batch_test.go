@@ -65,6 +65,32 @@ func TestABatchIsAChainOfRequests(t *testing.T) {
 	}
 }
 
+func TestAPeerOfADriversQueuePairIsNamedBesideTheRemoteAddress(t *testing.T) {
+	b := unconnected(QPOptions{Type: TypeDriver, MaxSendSGE: 2}).Batch()
+	defer b.Close()
+	ah := &AH{}
+	s, r := Slice{Addr: 1, Length: 64}, RemoteRegion{Addr: 0x2000, Length: 128, RKey: 6}
+	b.Write(s, r.At(8), 1).ToPeer(ah, 7, 9)
+	b.SendV([]Slice{s, s}, 2).ToPeer(ah, 7, 9)
+	w := b.wrs
+	if w[0].u0 != 0x2008 || w[0].u1 != 6 || w[0].mwRKey != 7 || w[0].srqn != 9 {
+		t.Errorf("WRITE: %+v", w[0])
+	}
+	if w[1].opcode != uint32(Send) || w[1].numSGE != 2 || w[1].u1 != 7|9<<32 || w[1].mwRKey != 7 || w[1].srqn != 9 {
+		t.Errorf("gathered SEND: %+v", w[1])
+	}
+	if err := b.err; err != nil {
+		t.Error(err)
+	}
+	rb := unconnected(QPOptions{}).RecvBatch()
+	defer rb.Close()
+	rb.Recv(s, 1)
+	rb.Recv(Slice{bad: true, Length: 1}, 2)
+	if rb.Reset(); rb.Len() != 0 || rb.err != nil {
+		t.Errorf("%d receives are left, %v", rb.Len(), rb.err)
+	}
+}
+
 func TestRequestsThatCannotBeRightAreCaughtWhenPosted(t *testing.T) {
 	region := &MR{length: 100}
 	if s := region.At(0, 1); !s.bad {
