@@ -72,7 +72,7 @@ func TestPagesArriveBetweenEmbeddedNodes(t *testing.T) {
 					}
 				}
 				if sent.Checksum != received.Checksum || sent.Notices != received.Notices || sent.Latency == nil ||
-					sent.ControlSent == 0 || sent.ControlSent > 16<<10 || sent.ControlSent != received.ControlReceived {
+					sent.LinkSent+received.LinkReceived != 0 || sent.ControlSent == 0 || sent.ControlSent > 16<<10 || sent.ControlSent != received.ControlReceived {
 					t.Errorf("%+v\n%+v", sent, received)
 				}
 			})
@@ -261,7 +261,7 @@ func TestFewerNICsOnOneSide(t *testing.T) {
 	}
 }
 
-// TestTwoFabrics: both sides say so, as two processes would.
+// TestTwoFabrics: the devices of two processes reach each other through a link.
 func TestTwoFabrics(t *testing.T) {
 	here, there := embedded(t, EmbeddedOptions{NICs: 2}), embedded(t, EmbeddedOptions{NICs: 2})
 	l, err := Listen(t.Context(), "127.0.0.1:0", ListenOptions{Options: Options{Rail: here.Node(0)}})
@@ -269,15 +269,27 @@ func TestTwoFabrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	got := make(chan error, 1)
-	go func() {
-		_, err := l.Receive(context.Background())
-		got <- err
-	}()
-	_, err = To(t.Context(), l.Addr().String(), SendOptions{Options: Options{Rail: there.Node(0)}, Layout: long.Layout})
-	for _, err := range []error{err, <-got} {
-		if !errors.Is(err, exchange.ErrUnsupported) || !strings.Contains(err.Error(), "two fabrics") {
-			t.Errorf("%v", err)
+	type result struct {
+		*Result
+		err error
+	}
+	got := make(chan result, 1)
+	for round := range 2 {
+		go func() {
+			r, err := l.Receive(context.Background())
+			got <- result{r, err}
+		}()
+		sent, err := To(t.Context(), l.Addr().String(), SendOptions{Options: Options{Rail: there.Node(0)}, Layout: long.Layout, Iterations: 3})
+		r := <-got
+		if err != nil || r.err != nil {
+			t.Fatalf("round %d: %v, %v", round, err, r.err)
+		}
+		if !sent.Verified || !r.Verified || sent.Checksum != r.Checksum || r.Conditions.NICs != 2 || r.Bytes != 3*long.Layout.Bytes() {
+			t.Errorf("round %d: %+v\n%+v", round, sent, r.Result)
+		}
+		// The pages did go through TCP, and the results say so.
+		if sent.LinkSent < sent.Bytes || r.LinkReceived < sent.Bytes || sent.LinkReceived > sent.Bytes {
+			t.Errorf("round %d: through the link %d and %d bytes for %d", round, sent.LinkSent, r.LinkReceived, sent.Bytes)
 		}
 	}
 }

@@ -11,7 +11,7 @@ type Kind string
 const (
 	KindRC       Kind = "rc"           // reliable connections of libibverbs
 	KindEFA      Kind = "efa"          // SRD on the EFA devices of a kernel
-	KindEmbedded Kind = "efa-embedded" // SRD on software devices inside one process
+	KindEmbedded Kind = "efa-embedded" // SRD on software devices inside a process
 )
 
 // device says of a kind what a peer could be told to use.

@@ -67,6 +67,12 @@ type Rail interface {
 	Close() error
 }
 
+// linked is a rail whose bytes may go through a TCP connection after all: that of
+// software devices in two processes.
+type linked interface {
+	LinkTraffic() (sent, received uint64)
+}
+
 // MessageSize is the most that a message holds, in bytes.
 const MessageSize = 4096
 

@@ -2,6 +2,8 @@ package transfer
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -118,6 +120,7 @@ type efaPeer struct {
 	ah     *efa.AH
 	to     *efa.Dest
 	notice efa.RemoteSlice // for notices without bytes
+	link   *device.Link    // to the peer's fabric, if it is another
 	flight int             // operations that have not completed
 	err    error           // why it is lost
 	told   bool            // and whether Poll has said so
@@ -151,7 +154,7 @@ func OpenEFA(o EFAOptions) (*EFA, error) {
 func (r *EFA) open() (err error) {
 	o := &r.options
 	if e := o.embedded; e != nil {
-		r.dev, err = efa.Embedded(e.fabric, device.Options{Name: o.Device, Latency: e.o.Latency, LineRate: e.o.Gbps, LLQBytes: embeddedLLQ})
+		r.dev, err = efa.Embedded(e.fabric, device.Options{Name: o.Device, GUID: embeddedGUID(), PeerTimeout: embeddedPeerTimeout, Latency: e.o.Latency, LineRate: e.o.Gbps, LLQBytes: embeddedLLQ})
 	} else {
 		r.dev, err = efa.Open(o.Device)
 	}
@@ -193,6 +196,30 @@ func (r *EFA) open() (err error) {
 // embeddedLLQ is the device memory of an embedded device, bytes: more than a
 // rail's one send queue needs.
 const embeddedLLQ = 4 << 20
+
+// embeddedPeerTimeout is how long a peer may be silent. One on a link may be a busy
+// machine away.
+const embeddedPeerTimeout = 3 * time.Second
+
+// embeddedGUID draws an address that no device of another process has, whatever
+// seed its fabric was given.
+func embeddedGUID() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])&^(0xff<<56) | 2<<56 // locally administered
+}
+
+// LinkTraffic is how many bytes went through the streams that link the fabric of
+// embedded devices to those of peers in other processes; 0 for all other rails.
+func (r *EFA) LinkTraffic() (sent, received uint64) {
+	for _, p := range r.peers {
+		if p.link != nil {
+			s, n := p.link.Traffic()
+			sent, received = sent+s, received+n
+		}
+	}
+	return sent, received
+}
 
 func (r *EFA) pin(bytes int, access efa.Access) (*efaPinned, error) {
 	p := new(efaPinned)
@@ -279,6 +306,9 @@ func (r *EFA) Close() error {
 	for _, p := range r.peers {
 		if p.ah != nil {
 			try(p.ah.Close())
+		}
+		if p.link != nil {
+			try(p.link.Close())
 		}
 	}
 	for _, region := range r.mrs {

@@ -12,6 +12,7 @@ import (
 const (
 	typeEFAOffer = exchange.TypeUser + 16 + iota
 	typeEFAJoin
+	typeEFALink
 )
 
 // efaOffer is what a peer must know of an endpoint.
@@ -41,11 +42,13 @@ func (r *EFA) connect(ctx context.Context, via *exchange.Conn, p *efaPeer) error
 		return fmt.Errorf("%w: the peer's %.32q has no memory for notices", exchange.ErrProtocol, peer.Device)
 	case (own.Fabric == "") != (peer.Fabric == ""):
 		return fmt.Errorf("%w: only one side's EFA device is embedded", exchange.ErrMismatch)
-	case own.Fabric != peer.Fabric:
-		return fmt.Errorf("%w: the embedded devices of two processes are on two fabrics; run both ends in one: peerdirect transfer to --device %s",
-			exchange.ErrUnsupported, EmbeddedName)
 	}
 	var err error
+	if own.Fabric != peer.Fabric {
+		if p.link, err = linkFabrics(ctx, via, r.options.embedded.fabric, r.dev.Device()); err != nil {
+			return err
+		}
+	}
 	if p.ah, err = r.dev.CreateAH(peer.Address.GID); err != nil {
 		return err
 	}

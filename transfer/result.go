@@ -8,7 +8,7 @@ import (
 )
 
 // Schema names the form of a Result in JSON; it changes when a field does.
-const Schema = "peerdirect.transfer/2"
+const Schema = "peerdirect.transfer/3"
 
 // Roles of a Result.
 const (
@@ -43,6 +43,12 @@ type Result struct {
 
 	ControlSent     uint64 `json:"control_sent_bytes"`     // by the TCP connection that connects
 	ControlReceived uint64 `json:"control_received_bytes"` //
+
+	// What went through the TCP connections that link the software devices of two
+	// processes, pages included. It is 0 for all other devices, whose pages do not
+	// go through a socket.
+	LinkSent     uint64 `json:"link_sent_bytes"`
+	LinkReceived uint64 `json:"link_received_bytes"`
 
 	Conditions Conditions `json:"conditions"`
 

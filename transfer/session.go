@@ -167,6 +167,9 @@ func (s *session) close(err error, memory *verbs.Buffer) error {
 	var closing error
 	if s.rail != nil {
 		closing = s.rail.Close()
+		if l, ok := s.rail.(linked); ok {
+			s.result.LinkSent, s.result.LinkReceived = l.LinkTraffic()
+		}
 	}
 	if s.outbox != nil && closing == nil {
 		closing = s.outbox.close()

@@ -30,7 +30,8 @@ that differ are named.
 Devices are InfiniBand, RoCE, iWARP or EFA ones of this machine, several of one
 kind if they are named, or software EFA devices inside this process, the default
 on a machine without any RDMA device: 'transfer to' without an address then runs
-both ends. Those of two processes do not reach each other.
+both ends. Those of two processes reach each other through a second TCP connection,
+which the pages then do go through; the result says how many bytes.
 
 Nothing authenticates the sides to each other: a listener binds to the loopback
 address unless it is given another, and gives a sender no more memory than

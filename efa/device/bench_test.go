@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/peerdirect/peerdirect/efa/wire"
@@ -53,13 +54,18 @@ func TestProcessMemory(t *testing.T) {
 // drain polls n completions without copies.
 func (q *cqueue) drain(n int) {
 	depth := uint32(q.info.SubCQDepth)
-	for n > 0 {
+	for idle := 0; n > 0; {
 		off := int(q.cc[0]&(depth-1)) * q.size
 		w := wire.CQEWord(atomic.LoadUint32((*uint32)(unsafe.Pointer(&q.ring[off]))))
 		if w.Phase() != (q.cc[0]&depth == 0) {
-			runtime.Gosched()
+			if idle++; idle < 10_000 {
+				runtime.Gosched()
+			} else {
+				time.Sleep(20 * time.Microsecond) // as next does
+			}
 			continue
 		}
+		idle = 0
 		if w.Status() != wire.CompOK {
 			panic(w.Status())
 		}

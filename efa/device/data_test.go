@@ -170,11 +170,13 @@ func TestDatagram(t *testing.T) {
 	// What is dropped still completes at the sender, and shows in the statistics.
 	pr.a.post(pr.ab.send(3, src.at(0, 10))) // no receive
 	pr.a.scq.expect(3, wire.CompOK)
+	eventually(t, "it is dropped", func() bool { return pr.b.d.Stats().Basic.RxDrops == 1 })
 	bad := pr.ab
 	bad.qkey++
 	pr.b.recv(2, dst, 0, 16000)
 	pr.a.post(bad.send(4, src.at(0, 10)))
 	pr.a.scq.expect(4, wire.CompOK)
+	eventually(t, "it is dropped", func() bool { return pr.b.d.Stats().Basic.RxDrops == 2 })
 	pr.b.scq.quiet(5 * time.Millisecond)
 	if s := pr.b.d.Stats(); s.Basic.RxDrops != 2 || s.Basic.QKeyViol != 1 {
 		t.Errorf("drops %d, qkey violations %d", s.Basic.RxDrops, s.Basic.QKeyViol)

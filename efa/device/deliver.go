@@ -68,8 +68,13 @@ func (w *worker) turn(f *flow) {
 	if t != nil {
 		t.raise()
 	}
+	w.tellDrained()
+}
+
+// tellDrained tells of queue pairs that drained. No lock is held.
+func (w *worker) tellDrained() {
 	for _, qp := range w.drained {
-		d.tell(Event{Kind: EventDrained, QP: qp})
+		w.d.tell(Event{Kind: EventDrained, QP: qp})
 	}
 	w.drained = w.drained[:0]
 }
@@ -117,6 +122,10 @@ func (w *worker) advance(m *message, t *Device, b *budget) {
 		return
 	case m.stage == stageSend && !m.localOK(d):
 		w.complete(m, wire.CompLocalInvalidLKey)
+		return
+	}
+	if x := m.flow.far; x != nil {
+		w.forward(m, x, b)
 		return
 	}
 	if t == nil || t.closed || t.fatal || b.faulty && w.silent(t) {
@@ -251,6 +260,13 @@ func (w *worker) unanswered(m *message, b *budget) {
 		w.complete(m, wire.CompOK)
 		return
 	}
+	if m.slot != nil {
+		// It was given to a link that ended. Nobody knows whether it was carried
+		// out, so it is not sent again.
+		w.gone(m)
+		return
+	}
+	m.release()
 	if m.silence == 0 {
 		m.silence = b.now
 		m.backoff = int64(d.opts.RetransmitTimeout)
@@ -259,12 +275,7 @@ func (w *worker) unanswered(m *message, b *budget) {
 		d.stats.retransBytes.Add(uint64(min(m.length, uint32(d.mtu))))
 	}
 	if left := m.silence + int64(d.opts.PeerTimeout) - b.now; left <= 0 {
-		d.stats.gone.Add(1)
-		s := wire.CompLocalUnreachable
-		if m.ah.answered {
-			s = wire.CompLocalUnresponsive
-		}
-		w.complete(m, s)
+		w.gone(m)
 	} else {
 		d.stats.timeouts.Add(1)
 		w.wait(m, b.now+min(left, m.backoff))
@@ -272,8 +283,22 @@ func (w *worker) unanswered(m *message, b *budget) {
 	}
 }
 
+// gone ends a message to a peer that does not answer.
+func (w *worker) gone(m *message) {
+	w.d.stats.gone.Add(1)
+	s := wire.CompLocalUnreachable
+	if m.ah.answered {
+		s = wire.CompLocalUnresponsive
+	}
+	w.complete(m, s)
+}
+
 // answer carries the target's answer home.
 func (w *worker) answer(m *message, t *Device, s wire.CompStatus, b *budget) {
+	if m.reply != nil {
+		m.reply.end(outcomeAnswered, s)
+		return
+	}
 	m.ah.answered, m.silence = true, 0
 	if m.fate == fateAckLoss && s == wire.CompOK {
 		m.meet()
@@ -293,8 +318,12 @@ func (w *worker) answer(m *message, t *Device, s wire.CompStatus, b *budget) {
 // notReady is the answer of a target without a receive. The pauses grow, so that a
 // full send queue of such messages does not keep the device busy.
 func (w *worker) notReady(m *message, t *Device, b *budget) {
-	m.ah.answered, m.silence = true, 0
 	t.stats.rnrs.Add(1)
+	if m.reply != nil {
+		m.reply.end(outcomeNotReady, 0)
+		return
+	}
+	m.ah.answered, m.silence = true, 0
 	if m.rnrs++; m.qp.rnrRetry != rnrForever && m.rnrs > uint32(m.qp.rnrRetry) {
 		w.answer(m, t, wire.CompRemoteRNR, b)
 		return

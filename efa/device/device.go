@@ -53,8 +53,9 @@ type Device struct {
 	armedEQ [maxEQs / 64]atomic.Uint64
 	irqs    [4]atomic.Uint64 // vectors to raise once the locks are released
 	anyIRQ  atomic.Bool
-	link    atomic.Bool // the link is up, as last told
-	gone    atomic.Bool // closed
+	link    atomic.Bool              // the link is up, as last told
+	gone    atomic.Bool              // closed
+	mail    atomic.Pointer[linkSlot] // a stack of slots that were answered
 
 	// Line rate: when what was sent has left, and how long a byte takes.
 	txFree   atomic.Int64

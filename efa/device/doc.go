@@ -3,11 +3,11 @@
 // and doorbells. The formats are those of efa/wire; nothing else of the project is
 // used.
 //
-// A [Fabric] joins devices. A [Device] has control operations, which are what admin
-// commands come down to, device memory for send rings (LLQ), doorbells (Ring,
-// RingEQ) and a [Memory] that gives its DMA addresses a meaning: this process's, for
-// a device embedded in a program, or a guest's. [Function] puts registers, the admin
-// queue and PCI around a device.
+// A [Fabric] joins devices, and a [Link] the fabrics of two processes. A [Device] has
+// control operations, which are what admin commands come down to, device memory for
+// send rings (LLQ), doorbells (Ring, RingEQ) and a [Memory] that gives its DMA
+// addresses a meaning: this process's, for a device embedded in a program, or a
+// guest's. [Function] puts registers, the admin queue and PCI around a device.
 //
 // # The data path
 //

@@ -22,8 +22,8 @@ type FabricOptions struct {
 	InOrder bool
 }
 
-// Fabric joins devices: whatever address one has, all others reach. It is safe
-// for concurrent use.
+// Fabric joins devices: whatever address one has, all others reach. Link joins it
+// to another. It is safe for concurrent use.
 type Fabric struct {
 	opts   FabricOptions
 	faults Faults
@@ -33,6 +33,8 @@ type Fabric struct {
 	nextID  uint64
 	ranks   map[Memory]uint64 // order in which memories are locked
 	members atomic.Pointer[map[wire.GID]*Device]
+	fars    atomic.Pointer[map[wire.GID]*far] // devices that links lead to
+	links   map[*Link]bool
 	// changes counts changes of members, so that who looked one up knows when to
 	// look again.
 	changes atomic.Uint64
@@ -43,8 +45,9 @@ func NewFabric(o FabricOptions) *Fabric {
 	if o.MTU <= 0 {
 		o.MTU = DefaultMTU
 	}
-	f := &Fabric{opts: o, ranks: map[Memory]uint64{}}
+	f := &Fabric{opts: o, ranks: map[Memory]uint64{}, links: map[*Link]bool{}}
 	f.members.Store(&map[wire.GID]*Device{})
+	f.fars.Store(&map[wire.GID]*far{})
 	return f
 }
 
@@ -79,7 +82,7 @@ func (f *Fabric) NewDevice(o Options) (*Device, error) {
 		binary.BigEndian.PutUint64(o.GID[8:], o.GUID)
 	}
 	old := *f.members.Load()
-	if old[o.GID] != nil {
+	if old[o.GID] != nil || f.far(o.GID) != nil {
 		return nil, illegal("make device", "the fabric already has a device of GID %x", o.GID)
 	}
 	rank, ok := f.ranks[o.Memory]
@@ -116,6 +119,9 @@ func (f *Fabric) leave(d *Device) {
 	delete(f.ranks, d.opts.Memory)
 }
 
+// far gives the device of an address that a link leads to, nil if there is none.
+func (f *Fabric) far(gid wire.GID) *far { return (*f.fars.Load())[gid] }
+
 // find gives the device of an address, nil if there is none.
 func (f *Fabric) find(gid wire.GID) *Device { return (*f.members.Load())[gid] }
 
@@ -128,11 +134,18 @@ func (f *Fabric) Devices() []*Device {
 	return all
 }
 
-// Close closes all devices. It may be called again.
+// Close closes all links and devices. It may be called again.
 func (f *Fabric) Close() {
 	f.mu.Lock()
 	f.closed = true
+	var links []*Link
+	for l := range f.links {
+		links = append(links, l)
+	}
 	f.mu.Unlock()
+	for _, l := range links {
+		l.Close()
+	}
 	for _, d := range f.Devices() {
 		d.Close()
 	}

@@ -5,6 +5,8 @@ import "github.com/peerdirect/peerdirect/efa/wire"
 // flow is a peer and the active messages to it.
 type flow struct {
 	peer   *Device
+	far    *far  // instead, a device that a link leads to
+	port   *port // and by which way
 	active []*message
 	pos    int // in worker.flows
 	// The last answer to whether the peer knows this device in a domain.
@@ -71,14 +73,40 @@ func (w *worker) flowTo(ah *addressHandle) *flow {
 			f = &flow{peer: peer, active: make([]*message, 0, window)}
 			w.byPeer[peer] = f
 		}
+	} else if x := w.d.fabric.far(ah.key.gid); x != nil {
+		f = w.flowToFar(x)
 	}
 	ah.flow, ah.changes = f, changes
+	return f
+}
+
+// flowToFar finds the flow to a device behind a link, which is nobody unless this
+// device was offered there: its peers could not answer.
+func (w *worker) flowToFar(x *far) *flow {
+	p := x.link.ports[w.d]
+	if p == nil {
+		return &w.nobody
+	}
+	f := w.byFar[x]
+	if f == nil {
+		for x, old := range w.byFar {
+			if x.link.down.Load() && len(old.active) == 0 {
+				delete(w.byFar, x)
+			}
+		}
+		f = &flow{far: x, port: p, active: make([]*message, 0, window)}
+		w.byFar[x] = f
+	}
 	return f
 }
 
 // complete ends a message: its completion is posted if asked for, or if it failed.
 // The device's memory is held.
 func (w *worker) complete(m *message, s wire.CompStatus) {
+	if m.reply != nil {
+		m.reply.end(outcomeAnswered, s)
+		return
+	}
 	d, qp := w.d, m.qp
 	if s != wire.CompOK {
 		switch m.op {
@@ -117,6 +145,7 @@ func (w *worker) drop(m *message) {
 	case m.pos >= 0:
 		w.heap.remove(m.pos)
 	}
+	m.release()
 	qp := m.qp
 	if m.prev != nil {
 		m.prev.next = m.next

@@ -53,6 +53,14 @@ type message struct {
 	silence int64  // since when nothing was answered; 0 if the peer answers
 	backoff int64  // the next wait for a silent peer
 
+	// To a device behind a link: bytes that are there, and the slot that has the next
+	// piece or the place among those that wait for one.
+	carried       uint32
+	slot          *linkSlot
+	stalled       *port
+	ahead, behind *message
+	reply         *linkReply // of a far device's request: it ends there
+
 	flow   *flow
 	pos    int    // in flow.active, or in the heap
 	due    int64  // in the heap

@@ -166,14 +166,18 @@ func (q *cqueue) poll() *wire.WideCQE {
 func (q *cqueue) next() *wire.WideCQE {
 	q.h.t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
-	for {
+	for i := 0; ; i++ {
 		if e := q.poll(); e != nil {
 			return e
 		}
 		if time.Now().After(deadline) {
 			q.h.t.Fatal("no completion within 10 s")
 		}
-		runtime.Gosched()
+		if i < 100 {
+			runtime.Gosched()
+		} else {
+			time.Sleep(20 * time.Microsecond) // or a busy machine may not look at its sockets
+		}
 	}
 }
 
@@ -363,14 +367,31 @@ type pair struct {
 	a, b *endpoint
 	ab   peer
 	ba   peer
+	link [2]*Link // if b is on another fabric
 }
+
+// acrossLink makes the ends of new pairs be on two fabrics that are linked.
+var acrossLink bool
 
 func newPair(t testing.TB, fo FabricOptions, ao, bo Options, eo epOptions) *pair {
 	t.Helper()
 	p := &pair{f: NewFabric(fo)}
 	t.Cleanup(p.f.Close)
+	g := p.f
+	if acrossLink {
+		fo.Seed += 1000 // for other addresses
+		if ao.PeerTimeout == 0 {
+			ao.PeerTimeout = 8 * time.Second // the machine may be busy
+		}
+		g = NewFabric(fo)
+		t.Cleanup(g.Close)
+	}
 	p.a = newHost(t, p.f, ao).endpoint(eo)
-	p.b = newHost(t, p.f, bo).endpoint(eo)
+	p.b = newHost(t, g, bo).endpoint(eo)
+	if acrossLink {
+		x, y := streams(t)
+		p.link[0], p.link[1] = linkFabrics(t, p.f, g, x, y)
+	}
 	p.ab, p.ba = p.a.to(p.b), p.b.to(p.a)
 	return p
 }

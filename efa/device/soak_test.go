@@ -55,6 +55,8 @@ type soakNode struct {
 type soak struct {
 	t     *testing.T
 	f     *Fabric
+	g     *Fabric // of the second half of the nodes; f unless acrossLink
+	most  uint64  // faults to meet
 	rng   *rand.Rand
 	nodes [soakNodes]*soakNode
 	ops   []*soakOp
@@ -75,10 +77,20 @@ func pattern(b []byte, op uint64) {
 func newSoak(t *testing.T, seed uint64) *soak {
 	s := &soak{t: t, f: NewFabric(FabricOptions{Seed: seed}), rng: rand.New(rand.NewPCG(seed, 2))}
 	t.Cleanup(s.f.Close)
+	s.g, s.most = s.f, soakFaults
 	o := Options{RetransmitTimeout: 200 * time.Microsecond, RNRDelay: 100 * time.Microsecond, PeerTimeout: 60 * time.Millisecond}
+	if acrossLink {
+		s.g, s.most = NewFabric(FabricOptions{Seed: seed + 1}), soakFaults/10
+		t.Cleanup(s.g.Close)
+		o.PeerTimeout = 10 * time.Second // what was given up could still arrive
+	}
 	for i := range s.nodes {
 		o.SubCQs = 1 + i%2
-		e := newHost(t, s.f, o).endpoint(epOptions{})
+		f := s.f
+		if i >= soakNodes/2 {
+			f = s.g
+		}
+		e := newHost(t, f, o).endpoint(epOptions{})
 		n := &soakNode{endpoint: e}
 		n.local = e.region(soakSlots*soakSlot, allAccess)
 		n.remote = e.region(soakNodes*soakSlots*soakSlot, allAccess)
@@ -88,16 +100,22 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		}
 		s.nodes[i] = n
 	}
+	if acrossLink {
+		x, y := streams(t)
+		linkFabrics(t, s.f, s.g, x, y)
+	}
 	for _, a := range s.nodes {
 		for j, b := range s.nodes {
 			a.peers[j] = a.to(b.endpoint)
 		}
 		s.receives(a)
 	}
-	s.f.Faults().Set(FaultPlan{
-		Seed: seed, Loss: 0.1, Duplicate: 0.06, Delay: 0.05, DelayTime: 100 * time.Microsecond,
-		AckLoss: 0.1, RNR: 0.1, CorruptKey: 0.06, Abort: 0.06,
-	})
+	for _, f := range []*Fabric{s.f, s.g} {
+		f.Faults().Set(FaultPlan{
+			Seed: seed, Loss: 0.1, Duplicate: 0.06, Delay: 0.05, DelayTime: 100 * time.Microsecond,
+			AckLoss: 0.1, RNR: 0.1, CorruptKey: 0.06, Abort: 0.06,
+		})
+	}
 	return s
 }
 
@@ -254,7 +272,13 @@ func (s *soak) crash(i int) {
 }
 
 // faults is how many were drawn. What link failures swallow comes on top.
-func (s *soak) faults() uint64 { return s.f.Faults().Counts().Total() }
+func (s *soak) faults() uint64 {
+	n := s.f.Faults().Counts().Total()
+	if s.g != s.f {
+		n += s.g.Faults().Counts().Total()
+	}
+	return n
+}
 
 // TestSoak: 10,000 faults, drawn from a seed, between four devices: every request
 // completes exactly once, every message arrives once or not at all and as its
@@ -263,7 +287,7 @@ func (s *soak) faults() uint64 { return s.f.Faults().Counts().Total() }
 func TestSoak(t *testing.T) {
 	s := newSoak(t, 20261129)
 	var restore time.Time
-	for turn, last := 1, 0; s.faults() < soakFaults; turn++ {
+	for turn, last := 1, 0; s.faults() < s.most; turn++ {
 		s.post(s.rng.IntN(soakNodes))
 		if turn%8 == 0 {
 			for _, n := range s.nodes {
@@ -284,7 +308,7 @@ func TestSoak(t *testing.T) {
 		last = len(s.ops)
 		d := s.nodes[s.rng.IntN(soakNodes)].d
 		switch {
-		case last%300 == 0:
+		case last%300 == 0 && !acrossLink: // what is flushed could still arrive through a link
 			s.crash(s.rng.IntN(soakNodes))
 		case last%1000 == 100 && restore.IsZero():
 			d.Faults().Set(FaultPlan{LinkDown: true})
@@ -298,6 +322,7 @@ func TestSoak(t *testing.T) {
 		n.d.Faults().Clear()
 	}
 	s.f.Faults().Clear()
+	s.g.Faults().Clear()
 	s.settle("all requests complete", func() bool {
 		for _, n := range s.nodes {
 			s.receives(n)
@@ -327,7 +352,7 @@ func TestSoak(t *testing.T) {
 			}
 		}
 	}
-	if count[wire.CompOK] == 0 || count[wire.CompFlushed] == 0 || count[wire.CompRemoteAbort] == 0 || count[wire.CompRemoteBadAddress] == 0 {
+	if count[wire.CompOK] == 0 || count[wire.CompFlushed] == 0 && !acrossLink || count[wire.CompRemoteAbort] == 0 || count[wire.CompRemoteBadAddress] == 0 {
 		t.Errorf("statuses %v", count)
 	}
 	t.Logf("%d requests, %d faults: %v; %+v", len(s.ops), s.faults(), count, s.f.Faults().Counts())

@@ -11,12 +11,9 @@ import (
 // TestRequestErrors: each wrong request completes once with the status that the
 // contract names, and no byte is touched on either side.
 func TestRequestErrors(t *testing.T) {
-	f := NewFabric(FabricOptions{})
-	defer f.Close()
-	ha, hb := newHost(t, f, Options{}), newHost(t, f, Options{Caps: allCaps &^ wire.CapRDMARead})
-	a, b := ha.endpoint(epOptions{}), hb.endpoint(epOptions{})
-	ab := a.to(b)
-	b.to(a)
+	pr := newPair(t, FabricOptions{}, Options{}, Options{Caps: allCaps &^ wire.CapRDMARead}, epOptions{})
+	a, b, ab := pr.a, pr.b, pr.ab
+	ha, hb := a.host, b.host
 	src, dst := ha.region(8192, 0), hb.region(8192, wire.AccessRemoteWrite)
 	local := hb.region(8192, wire.AccessLocalWrite)
 	other := must(ha.d.AllocPD())(t)
@@ -174,6 +171,9 @@ func TestRNR(t *testing.T) {
 // answering is unresponsive, and one that comes back in time is neither.
 func TestSilence(t *testing.T) {
 	o := Options{RetransmitTimeout: time.Millisecond, PeerTimeout: 200 * time.Millisecond}
+	if acrossLink {
+		o.PeerTimeout = time.Second
+	}
 	pr := newPair(t, FabricOptions{}, o, o, epOptions{})
 	src, dst := pr.a.region(4096, 0), pr.b.region(4096, allAccess)
 	write := func(id uint64) {

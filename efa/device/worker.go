@@ -43,7 +43,9 @@ type worker struct {
 
 	flows   []*flow // with active messages
 	byPeer  map[*Device]*flow
-	nobody  flow // of addresses that no device has
+	byFar   map[*far]*flow
+	mail    *linkSlot // answered, not yet taken back
+	nobody  flow      // of addresses that no device has
 	active  int
 	heap    waiting
 	free    *message
@@ -61,7 +63,7 @@ func (w *worker) start(d *Device) {
 	w.wakeC = make(chan struct{}, 1)
 	w.quit = make(chan struct{})
 	w.ended = make(chan struct{})
-	w.byPeer = map[*Device]*flow{}
+	w.byPeer, w.byFar = map[*Device]*flow{}, map[*far]*flow{}
 	w.rng = mix(d.fabric.opts.Seed, d.id)
 	w.timer = time.NewTimer(time.Hour)
 	go w.loop()
@@ -119,7 +121,7 @@ func (w *worker) rung() bool {
 			return true
 		}
 	}
-	return false
+	return d.mail.Load() != nil || w.mail != nil
 }
 
 // sleep waits for a doorbell or for what is due; false when the device closes.
@@ -187,6 +189,7 @@ func (w *worker) collect() (*flow, bool) {
 	}
 	d.mu.RUnlock()
 	d.raise()
+	w.tellDrained()
 	return next, worked
 }
 
@@ -205,6 +208,9 @@ func (w *worker) retry() {
 // serve looks at what was rung.
 func (w *worker) serve() {
 	d := w.d
+	if d.mail.Load() != nil || w.mail != nil {
+		w.mailed()
+	}
 	for i := range d.armedCQ {
 		for set := d.armedCQ[i].Swap(0); set != 0; set &= set - 1 {
 			if cq := d.cqs[i*64+trailing(set)].Load(); cq != nil {
@@ -312,7 +318,7 @@ func (w *worker) take(qp *queuePair) *message {
 	qp.first = m
 	qp.inFlight++
 	m.stage, m.result, m.fate, m.fateOf, m.drawn = stageSend, wire.CompOK, fateNone, nil, false
-	m.rnrs, m.silence, m.backoff, m.flow, m.pos = 0, 0, 0, nil, -1
+	m.rnrs, m.silence, m.backoff, m.flow, m.pos, m.carried = 0, 0, 0, nil, -1, 0
 	return m
 }
 

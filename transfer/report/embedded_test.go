@@ -47,3 +47,22 @@ func TestSeveralEFADevices(t *testing.T) {
 		golden.Check(t, "text-"+name+".txt", b.Bytes())
 	}
 }
+
+// TestPagesThroughALink: where the pages went through TCP, text and picture say so.
+func TestPagesThroughALink(t *testing.T) {
+	s := over(sides(512, 2, 1), func(c *transfer.Conditions) { c.Device, c.Transport, c.Embedded = "efa_0", "EFA SRD", true })
+	s.Sent.LinkSent, s.Sent.LinkReceived = 33_600_000, 25_408
+	var text, picture bytes.Buffer
+	if err := Text(&text, s.Sent); err != nil {
+		t.Fatal(err)
+	}
+	if err := Picture(&picture, s, Style{Columns: 80}); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []string{text.String(), picture.String()} {
+		words := strings.Join(strings.Fields(b), " ")
+		if !strings.Contains(words, "went through their link's TCP connection, 33625408 bytes in all") || strings.Contains(words, " 0 bytes of pages") {
+			t.Errorf("%s", b)
+		}
+	}
+}

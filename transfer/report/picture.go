@@ -261,6 +261,11 @@ func (p *picture) path() {
 	if from.Transport == "iWARP" {
 		through = "the control connection (iWARP itself is the kernel's, on TCP)"
 	}
+	if n := p.Sent.LinkSent + p.Sent.LinkReceived; n > 0 {
+		p.text(fmt.Sprintf("Software devices of two processes: the pages went through their link's TCP connection, %d bytes in all. %d done notices by %s.",
+			n, p.Received.Notices, noticesBy(from.Transport)))
+		return
+	}
 	p.text(fmt.Sprintf("0 bytes of pages through %s: its connection carried %d bytes, to connect. %d done notices by %s.",
 		through, p.Sent.ControlSent+p.Sent.ControlReceived, p.Received.Notices, noticesBy(from.Transport)))
 }

@@ -43,6 +43,9 @@ func Text(w io.Writer, r *transfer.Result) error {
 	default:
 		fmt.Fprintf(&b, "  NOT as sent: %d of %d pages differ, first %v\n", r.BadPages, c.PagesEach, r.Bad[:min(len(r.Bad), 8)])
 	}
+	if n := r.LinkSent + r.LinkReceived; n > 0 {
+		fmt.Fprintf(&b, "  software devices of two processes: all pages went through their link's TCP connection, %d bytes in all\n", n)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
