@@ -31,6 +31,7 @@ test-lab: build
 	$(BIN) lab build --kernel all
 	$(GO) test -count=1 -timeout 20m -tags lab_host -run Host ./internal/lab
 	scripts/test-lab $(LAB_RUNS)
+	scripts/acceptance 6.1/bind '*/srd'
 
 # Upstream's own suites on the software EFA device: docs/acceptance.md. SUITES
 # chooses, for example '7.3/test_*'.

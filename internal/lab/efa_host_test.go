@@ -35,7 +35,7 @@ func TestHostEFAKernels(t *testing.T) {
 // efaPlaces prints, for each device in order, its NUMA node and how many bridges
 // are above it.
 const efaPlaces = `for d in $(echo $PEERDIRECT_EFA | tr , ' '); do
-	echo $d $(cat /sys/class/infiniband/$d/device/numa_node) $(readlink -f /sys/class/infiniband/$d/device | grep -o '0000:' | wc -l)
+	echo $d $(cat /sys/class/infiniband/$d/device/numa_node) $(readlink -f /sys/class/infiniband/$d/device | grep -o '/0000:' | wc -l)
 done; ls -d /sys/devices/system/node/node? | wc -l`
 
 func places(n int) string {

@@ -82,7 +82,7 @@ static void die(const char *format, ...)
 	vfprintf(stderr, format, args);
 	fprintf(stderr, "\n");
 	va_end(args);
-	exit(1);
+	exit(2); /* 1: a case failed */
 }
 
 static double now(void)
