@@ -28,7 +28,7 @@ func TestClosingWithWorkInFlight(t *testing.T) {
 			if ep[k], err = d.CreateSRD(SRDOptions{Notify: true}); err != nil {
 				t.Fatal(err)
 			}
-			if mr[k], err = d.Register(memory(t, 1<<20), allAccess); err != nil {
+			if mr[k], err = d.Register(memory(t, 2<<20), allAccess); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -40,7 +40,8 @@ func TestClosingWithWorkInFlight(t *testing.T) {
 			to[k] = ah.To(ep[1-k].QPN(), ep[1-k].Address().QKey)
 			b := ep[k].Batch()
 			for range 100 {
-				b.Write(to[k], mr[k].At(0, 1<<20), mr[1-k].Remote().At(0), 1)
+				// Into the other half: what a device reads, the peer must not write.
+				b.Write(to[k], mr[k].At(0, 1<<20), mr[1-k].Remote().At(1<<20), 1)
 			}
 			post(t, b)
 		}
