@@ -47,7 +47,7 @@ func completeAll(ep *Endpoint, n int, queue wire.QueueType) {
 			e.Base().SetSend(7, id)
 		}
 		e.Base().SetWord(wire.MakeCQEWord(uint16(id), wire.CompOK,
-			wire.MakeCQEFlags((r.at+i)>>r.shift&1 == 0, queue, wire.IORDMAWrite, false, false)))
+			wire.MakeCQEFlags((r.at+i)&r.size == 0, queue, wire.IORDMAWrite, false, false)))
 	}
 }
 

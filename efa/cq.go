@@ -101,18 +101,22 @@ func (q *CQ) Stray() uint64 {
 // Poll takes up to len(out) completions and gives how many there were. It does
 // not allocate and does not wait.
 func (q *CQ) Poll(out []Completion) (int, error) {
-	if q.shut.Load() {
-		return 0, &Error{Op: "poll", Object: q.describe(), Err: ErrClosed}
-	}
-	if q.ring != nil {
+	if q.ring != nil && !q.shut.Load() {
 		return q.ring.poll(out), nil
 	}
-	if len(q.early) > 0 {
+	return q.pollElse(out)
+}
+
+// pollElse is Poll without a ring. It is apart to keep Poll short.
+func (q *CQ) pollElse(out []Completion) (int, error) {
+	switch {
+	case q.shut.Load():
+		return 0, &Error{Op: "poll", Object: q.describe(), Err: ErrClosed}
+	case len(q.early) > 0:
 		n := copy(out, q.early)
 		q.early = q.early[n:]
 		return n, nil
-	}
-	if len(out) == 0 {
+	case len(out) == 0:
 		return 0, nil
 	}
 	return q.ctl.poll(out)

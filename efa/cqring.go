@@ -1,7 +1,6 @@
 package efa
 
 import (
-	"math/bits"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -13,8 +12,7 @@ import (
 // cqRing is a completion queue read in its own memory. One goroutine polls it.
 type cqRing struct {
 	ring  unsafe.Pointer
-	size  uint32
-	shift uint8
+	size  uint32 // a power of two
 	sgid  bool
 	bell  bell
 	rings bool   // there is a doorbell
@@ -44,7 +42,7 @@ type qpSlot struct {
 
 func newCQRing(m *cqMemory, sgid bool) *cqRing {
 	r := &cqRing{
-		ring: m.ring, size: uint32(m.count), shift: uint8(bits.Len(uint(m.count)) - 1),
+		ring: m.ring, size: uint32(m.count),
 		sgid: sgid, bell: m.bell, rings: m.armed, keep: m.keep,
 	}
 	r.table.Store(newQPTable(nil))
@@ -103,7 +101,7 @@ func word(e *wire.WideCQE) wire.CQEWord {
 // isNew tells whether entry i was written in this round: phases start at 1 and
 // flip with every round.
 func (r *cqRing) isNew(i uint32) bool {
-	return word(r.entry(i)).Phase() == (i>>r.shift&1 == 0)
+	return word(r.entry(i)).Phase() == (i&r.size == 0)
 }
 
 // ready tells whether a completion is there.
@@ -112,30 +110,48 @@ func (r *cqRing) ready() bool { return r.isNew(r.at) }
 // poll takes up to len(out) completions. All phases are read before the fence
 // and all bodies after it, so that one fence serves the whole call.
 func (r *cqRing) poll(out []Completion) int {
-	n, most := uint32(0), min(uint32(len(out)), r.size)
-	for n < most && r.isNew(r.at+n) {
-		n++
+	at, end := r.at, r.at+min(uint32(len(out)), r.size)
+	for at != end && r.isNew(at) {
+		at++
 	}
-	if n == 0 {
+	if at == r.at {
 		return 0
 	}
-	table, at := r.table.Load(), r.at
+	end = at
+	table := r.table.Load()
 	slots, mask := table.slots, table.mask
 	mmio.LoadFence()
 	var last *workQueue
 	got := 0
-	for k := range n {
-		e := r.entry(at + k)
-		qpn := uint32(e.Base().QP())
-		slot := &slots[qpn&mask]
+	for at = r.at; at != end; at++ {
+		if got >= len(out) {
+			break // never so; the compiler does not know
+		}
+		e, c := r.entry(at), &out[got]
+		w := word(e)
+		qp, id := e.Base().QPAndReqID64(w)
+		qpn := uint32(qp)
+		f, slot := w.Flags(), &slots[qpn&mask]
 		q, ok := (*workQueue)(nil), false
-		if slot.qpn == qpn {
-			q, ok = r.read(&out[got], e, slot)
+		switch {
+		case slot.qpn != qpn:
+		case f.Queue() != wire.SendQueue:
+			if slot.recv != nil {
+				q, ok = r.received(c, e, slot.recv)
+			}
+		case slot.send != nil:
+			if q, ok = slot.send, true; q.wide {
+				q.done++
+			} else {
+				id, ok = q.give(w.ReqID())
+			}
+			*c = Completion{ID: id}
 		}
 		if !ok {
 			r.stray.Add(1)
 			continue
 		}
+		c.QPN, c.Status, c.Op = qp, Status(w.Status()), Op(f.Queue())<<4|Op(f.Op())
 		got++
 		if q != last && q != nil {
 			if last != nil {
@@ -147,42 +163,23 @@ func (r *cqRing) poll(out []Completion) int {
 	if last != nil {
 		last.publish()
 	}
-	r.at = at + n
+	r.at = end
 	if r.rings {
 		r.consumed(0)
 	}
 	return got
 }
 
-// read fills in a completion and gives the queue whose request it ends, nil for
-// a write that took no receive. It is not ok if it belongs to no queue here.
-func (r *cqRing) read(c *Completion, e *wire.WideCQE, slot *qpSlot) (q *workQueue, ok bool) {
-	base := e.Base()
-	w := base.Word()
+// received fills in what only a receive's completion tells, and gives its queue,
+// nil for a write that took no receive. It is not ok if its id is not the
+// queue's.
+func (r *cqRing) received(c *Completion, e *wire.WideCQE, q *workQueue) (taken *workQueue, ok bool) {
+	base, w := e.Base(), word(e)
 	f := w.Flags()
 	*c = Completion{
-		QPN:    uint16(slot.qpn),
-		Status: Status(w.Status()),
-		Op:     Op(f.Queue())<<4 | Op(f.Op()),
+		Bytes: e.Length(), Imm: base.Imm(), SrcQPN: base.SrcQP(), AH: base.AH(),
+		Flags: Flags(f) & (WithImm | Unsolicited),
 	}
-	if f.Queue() == wire.SendQueue {
-		if q = slot.send; q == nil {
-			return nil, false
-		}
-		if q.wide {
-			c.ID = base.ReqID64()
-			q.done++
-			return q, true
-		}
-		c.ID, ok = q.give(w.ReqID())
-		return q, ok
-	}
-	if q = slot.recv; q == nil {
-		return nil, false
-	}
-	c.Flags = Flags(f) & (WithImm | Unsolicited)
-	c.Bytes = e.Length()
-	c.Imm, c.SrcQPN, c.AH = base.Imm(), base.SrcQP(), base.AH()
 	if r.sgid && c.AH == UnknownAH {
 		c.SGID = GID(*e.SrcAddr())
 	}

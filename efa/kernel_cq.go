@@ -53,6 +53,8 @@ func (k *kernel) createCQ(o CQOptions) (queue, error) {
 			q.close()
 			return nil, err
 		}
+		// Only for events: a queue that raises none is spared the writes.
+		m.armed = m.armed && o.Notify
 		q.memory = &m
 	}
 	return q, nil

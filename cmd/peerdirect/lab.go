@@ -123,14 +123,14 @@ func (l *labFlags) register(cmd *cobra.Command, timeout time.Duration) {
 	l.efa.register(cmd)
 	f.StringVar(&l.layer, "with", "", "lay more programs over the root: "+strings.Join(lab.LayerNames(), ", "))
 	f.StringArrayVar(&l.o.Modules, "module", nil, "load another kernel module, 'NAME [PARAMETER=VALUE...]'; repeatable")
-	f.StringVar(&l.o.Accel, "accel", lab.AccelTCG, "QEMU's accelerator, tcg, kvm or auto")
+	f.StringVar(&l.o.Accel, "accel", lab.AccelTCG, "QEMU's accelerator, tcg, kvm or auto; icount: tcg with a clock that counts instructions")
 	f.DurationVar(&l.o.Timeout, "timeout", timeout, "end the machines after this long")
 	f.StringVar(&l.o.Out, "out", "", "share this folder as /peerdirect/out, writable")
 	f.BoolVar(&l.o.Keep, "keep", false, "keep the machines' kernel logs and say where")
 	complete(cmd, "kernel", lab.KernelSeries()...)
 	complete(cmd, "link", string(lab.LinkRXE), string(lab.LinkSIW), string(lab.LinkNone))
 	complete(cmd, "with", lab.LayerNames()...)
-	complete(cmd, "accel", lab.AccelTCG, lab.AccelKVM, lab.AccelAuto)
+	complete(cmd, "accel", lab.AccelTCG, lab.AccelKVM, lab.AccelAuto, lab.AccelICount)
 	cmd.MarkFlagDirname("out")
 }
 

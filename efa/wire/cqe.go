@@ -80,6 +80,14 @@ func (e *CQE) ReqID64() uint64 {
 	return uint64(le.Uint16(e[0:])) | le.Uint64(e[4:])&^0xffff
 }
 
+// QPAndReqID64 gives the queue pair, and the 64-bit request id that a send
+// completion with the first word w would have, by one load: for loops that need
+// both.
+func (e *CQE) QPAndReqID64(w CQEWord) (qp uint16, id uint64) {
+	v := le.Uint64(e[4:])
+	return uint16(v), uint64(w.ReqID()) | v&^0xffff
+}
+
 // Length16 gives the low half of a receive completion's length: all of it, except
 // for a write with immediate (see WideCQE.Length).
 func (e *CQE) Length16() uint16 { return le.Uint16(e[6:]) }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,30 @@ func Median(values []float64) float64 {
 	v := slices.Sorted(slices.Values(values))
 	n := len(v)
 	return (v[(n-1)/2] + v[n/2]) / 2
+}
+
+// Interval is where Ours / Peer lies with a probability of 90 %, by resampling
+// the runs (a percentile bootstrap of the ratio of medians): what a ratio is
+// worth that comes of few or scattered runs. Equal runs give equal intervals.
+func Interval(ours, peer []float64) [2]float64 {
+	const resamples = 2000
+	if len(ours) == 0 || len(peer) == 0 {
+		return [2]float64{}
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	draw := func(from, into []float64) float64 {
+		for i := range into {
+			into[i] = from[rnd.IntN(len(from))]
+		}
+		return Median(into)
+	}
+	a, b := make([]float64, len(ours)), make([]float64, len(peer))
+	ratios := make([]float64, resamples)
+	for i := range ratios {
+		ratios[i] = draw(ours, a) / draw(peer, b)
+	}
+	slices.Sort(ratios)
+	return [2]float64{ratios[resamples/20], ratios[resamples-1-resamples/20]}
 }
 
 // Print writes the results as a table.

@@ -18,6 +18,11 @@ const (
 	AccelTCG  = "tcg"
 	AccelKVM  = "kvm"
 	AccelAuto = "auto" // KVM if it proves itself, else TCG
+	// AccelICount is TCG with the guest's clock driven by its instructions, one
+	// a nanosecond, and by the host's while it idles: a time measured inside counts
+	// instructions, kernel's and user's, whatever else the host does. The
+	// processors take turns on one thread.
+	AccelICount = "icount"
 )
 
 // trialLimit is how long KVM gets for a guest whose command is "true". Where it
@@ -36,7 +41,7 @@ type trial struct {
 // chooseAccel gives the accelerator to use: never KVM merely because /dev/kvm
 // is there, only after a guest has reached user space with it.
 func chooseAccel(ctx context.Context, accel string, qemu, guest *root, log io.Writer) (string, error) {
-	if accel == AccelTCG {
+	if accel == AccelTCG || accel == AccelICount {
 		return accel, nil
 	}
 	problem, err := tryKVM(ctx, qemu, guest, log)

@@ -181,8 +181,8 @@ func (o *Options) Check() error {
 		return fmt.Errorf("%d MiB of memory: a guest needs %d", o.Memory, minMemory)
 	case !slices.Contains([]Link{"", LinkRXE, LinkSIW, LinkNone}, o.Link):
 		return fmt.Errorf("no link %q: choose rxe, siw or none", o.Link)
-	case !slices.Contains([]string{"", AccelTCG, AccelKVM, AccelAuto}, o.Accel):
-		return fmt.Errorf("no accelerator %q: choose tcg, kvm or auto", o.Accel)
+	case !slices.Contains([]string{"", AccelTCG, AccelKVM, AccelAuto, AccelICount}, o.Accel):
+		return fmt.Errorf("no accelerator %q: choose tcg, kvm, auto or icount", o.Accel)
 	case o.EFA.check() != nil:
 		return o.EFA.check()
 	case o.Timeout < 0:

@@ -105,8 +105,11 @@ func (m *machine) kernelCommandLine() string {
 }
 
 func accelArgs(accel string) []string {
-	if accel == AccelTCG {
+	switch accel {
+	case AccelTCG:
 		return []string{"-accel", "tcg,thread=multi", "-cpu", "max"}
+	case AccelICount:
+		return []string{"-accel", "tcg,thread=single", "-icount", "shift=0", "-cpu", "max"}
 	}
 	return []string{"-accel", accel, "-cpu", "host"}
 }

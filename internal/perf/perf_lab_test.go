@@ -203,7 +203,9 @@ func TestLabInterrupt(t *testing.T) {
 		if !errors.Is(server.err, context.Canceled) || !errors.Is(client.err, context.Canceled) {
 			t.Errorf("%s %s: server %v, client %v", c.op, c.test, server.err, client.err)
 		}
-		if d := time.Since(start); d > 15*time.Second {
+		// A hang, not a speed, is what this would find: a machine of the lab
+		// may stand still for ten seconds and more.
+		if d := time.Since(start); d > o.Timeout {
 			t.Errorf("%s %s: it took %v", c.op, c.test, d)
 		}
 	}

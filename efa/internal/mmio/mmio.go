@@ -35,7 +35,3 @@ func Copy(dst, src unsafe.Pointer, blocks int)
 //
 //go:noescape
 func Ring(doorbell unsafe.Pointer, value uint32)
-
-// LoadFence keeps later loads behind earlier ones, where the memory was written
-// by a device: call it between a completion's phase and its body.
-func LoadFence()

@@ -82,8 +82,3 @@ TEXT ·Ring(SB), NOSPLIT, $0-12
 	MOVL	value+8(FP), AX
 	MOVL	AX, (DX)
 	RET
-
-// func LoadFence()
-TEXT ·LoadFence(SB), NOSPLIT, $0-0
-	LFENCE
-	RET

@@ -75,7 +75,7 @@ func TestStubsHaveTheirFencesAndAscendingStores(t *testing.T) {
 		load, bell         string
 		step               int
 	}{
-		{"amd64", `\tSFENCE\n`, `\tMOVQ\t\w+, (\d+)\(DI\)\n`, "LFENCE", "", 8},
+		{"amd64", `\tSFENCE\n`, `\tMOVQ\t\w+, (\d+)\(DI\)\n`, "", "", 8},
 		{"arm64", `\tDSB\t\$0xe\n`, `\tSTP\t\(\w+, \w+\), (\d+)\(R0\)\n`, "DMB\t$0x1", "DMB\t$0x2", 16},
 	} {
 		text, err := os.ReadFile("mmio_" + arch.name + ".s")
@@ -108,7 +108,8 @@ func TestStubsHaveTheirFencesAndAscendingStores(t *testing.T) {
 				}
 			}
 		}
-		if !strings.Contains(body("LoadFence"), arch.load) || !strings.Contains(body("Ring"), arch.bell) {
+		// amd64 keeps loads in order by itself.
+		if arch.load != "" && !strings.Contains(body("LoadFence"), arch.load) || !strings.Contains(body("Ring"), arch.bell) {
 			t.Errorf("%s: a barrier is missing", arch.name)
 		}
 	}

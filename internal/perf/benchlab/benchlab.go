@@ -1,6 +1,11 @@
-// Package benchlab compares peerdirect perf with perftest on one pair of
-// machines of the lab, run by run in turn, so that whatever else the host does
-// falls on both.
+// Package benchlab compares peerdirect perf with perftest in the lab, run by run
+// in turn, so that whatever else the host does falls on both.
+//
+// On two machines that is the way perf is used, and each run's time is the
+// host's: it varies by more than the tools differ. On one machine whose clock
+// counts its instructions (lab run --accel icount), with the two sides and the
+// kernel's work each on processors of their own, a run's time is the number of
+// instructions that the path takes, and comes out nearly the same each time.
 package benchlab
 
 import (
@@ -12,9 +17,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
+	"runtime"
 	"strings"
 	"time"
+
+	"github.com/peerdirect/peerdirect/internal/bench"
 )
 
 // Options of a comparison.
@@ -29,14 +36,10 @@ type Options struct {
 // Result is one line of the JSON. Ratio is ours to the peer's: for bandwidth
 // more is better, for latency less.
 type Result struct {
-	Name     string    `json:"name"`
-	Unit     string    `json:"unit"`
-	Ours     float64   `json:"ours"`
-	Peer     float64   `json:"peer"`
-	Ratio    float64   `json:"ratio"`
-	Runs     int       `json:"runs"`
-	OursRuns []float64 `json:"ours_runs"`
-	PeerRuns []float64 `json:"peer_runs"`
+	bench.Result
+	Interval [2]float64 `json:"ratio_90"` // where the ratio lies, at 90 %
+	OursRuns []float64  `json:"ours_runs"`
+	PeerRuns []float64  `json:"peer_runs"`
 }
 
 // port is where the two nodes meet; the tools use toolPort.
@@ -55,16 +58,63 @@ type message struct {
 }
 
 // Run runs this node's part; the lab's environment says which. The first node
-// has the servers, the second one the clients, and the results.
+// has the servers, the second one the clients, and the results. One node has
+// both.
 func Run(ctx context.Context, o Options) error {
 	node, addrs := os.Getenv("PEERDIRECT_NODE"), strings.FieldsFunc(os.Getenv("PEERDIRECT_ADDRS"), func(r rune) bool { return r == ' ' || r == ',' })
-	if len(addrs) != 2 || node != "0" && node != "1" {
-		return errors.New("this runs in the lab, on two nodes: peerdirect lab run --nodes 2 -- peerdirect perf bench-lab")
-	}
 	if o.Rounds < 1 {
 		return fmt.Errorf("%d rounds: at least 1", o.Rounds)
 	}
-	b := &bench{Options: o, server: node == "0", addr: addrs[0], device: os.Getenv("PEERDIRECT_DEVICE")}
+	switch {
+	case len(addrs) == 1 && node == "0":
+		if err := kernelApart(); err != nil {
+			return err
+		}
+		b := comparison{Options: o, addr: addrs[0], device: os.Getenv("PEERDIRECT_DEVICE"), cpu: clientCPU}
+		other := b
+		other.server, other.cpu = true, serverCPU
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		served := make(chan error, 1)
+		go func() {
+			err := other.start(ctx)
+			if err != nil {
+				cancel(err)
+			}
+			served <- err
+		}()
+		err := b.start(ctx)
+		cancel(err)
+		return errors.Join(err, <-served)
+	case len(addrs) == 2 && (node == "0" || node == "1"):
+		b := comparison{Options: o, server: node == "0", addr: addrs[0], device: os.Getenv("PEERDIRECT_DEVICE"), cpu: anyCPU}
+		return b.start(ctx)
+	}
+	return errors.New("this runs in the lab, on one node or two: peerdirect lab run --nodes 2 -- peerdirect perf bench-lab")
+}
+
+// Processors of the one machine: the sides spin, each on its own, and what the
+// kernel does for them has the rest.
+const (
+	anyCPU    = -1
+	serverCPU = 0
+	clientCPU = 1
+	kernelCPU = 2 // and those above
+)
+
+// kernelApart keeps the kernel's work queues, where the software RDMA drivers
+// do their work, off the sides' processors.
+func kernelApart() error {
+	cpus := runtime.NumCPU()
+	if cpus <= kernelCPU {
+		return fmt.Errorf("%d processors: on one machine the two sides and the kernel want %d, of which the clock may count instructions: "+
+			"peerdirect lab run --accel icount --cpus 4 -- peerdirect perf bench-lab", cpus, kernelCPU+1)
+	}
+	mask := fmt.Sprintf("%x", uint64(1)<<cpus-1<<kernelCPU)
+	return os.WriteFile("/sys/devices/virtual/workqueue/cpumask", []byte(mask), 0)
+}
+
+func (b *comparison) start(ctx context.Context) error {
 	conn, err := b.meet(ctx)
 	if err != nil {
 		return err
@@ -76,18 +126,19 @@ func Run(ctx context.Context, o Options) error {
 	return b.run(ctx)
 }
 
-type bench struct {
+type comparison struct {
 	Options
 	server  bool
 	addr    string // the server's
 	device  string
+	cpu     int // of the tools
 	conn    net.Conn
 	in      *json.Decoder
 	out     *json.Encoder
 	results []Result
 }
 
-func (b *bench) meet(ctx context.Context) (net.Conn, error) {
+func (b *comparison) meet(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	addr := fmt.Sprintf("%s:%d", b.addr, port)
@@ -111,23 +162,23 @@ func (b *bench) meet(ctx context.Context) (net.Conn, error) {
 }
 
 // tell and hear bound their waits by what a run may take.
-func (b *bench) tell(m message) error {
+func (b *comparison) tell(m message) error {
 	b.conn.SetWriteDeadline(time.Now().Add(runLimit))
 	return b.out.Encode(m)
 }
 
-func (b *bench) hear() (m message, err error) {
+func (b *comparison) hear() (m message, err error) {
 	b.conn.SetReadDeadline(time.Now().Add(2 * runLimit))
 	err = b.in.Decode(&m)
 	return m, err
 }
 
-func (b *bench) run(ctx context.Context) error {
+func (b *comparison) run(ctx context.Context) error {
 	for _, c := range cases() {
 		if !strings.Contains(c.name(), b.Only) {
 			continue
 		}
-		res := Result{Name: c.name(), Unit: c.unit(), Runs: b.Rounds}
+		var res Result
 		for range b.Rounds {
 			for _, t := range []struct {
 				tool   tool
@@ -143,12 +194,13 @@ func (b *bench) run(ctx context.Context) error {
 		if b.server {
 			continue
 		}
-		res.Ours, res.Peer = median(res.OursRuns), median(res.PeerRuns)
-		res.Ratio = res.Ours / res.Peer
+		res.Result = bench.Compare(c.name(), c.unit(), res.OursRuns, res.PeerRuns)
+		res.Interval = bench.Interval(res.OursRuns, res.PeerRuns)
 		if len(b.results) == 0 {
-			fmt.Fprintf(b.Stdout, "%-16s %-8s %12s %12s %8s  %s\n", "test", "unit", "ours", "perftest", "ratio", "runs")
+			fmt.Fprintf(b.Stdout, "%-16s %-8s %12s %12s %8s  %-13s  %s\n", "test", "unit", "ours", "perftest", "ratio", "at 90 %", "runs")
 		}
-		fmt.Fprintf(b.Stdout, "%-16s %-8s %12.3f %12.3f %8.3f  %d\n", res.Name, res.Unit, res.Ours, res.Peer, res.Ratio, res.Runs)
+		fmt.Fprintf(b.Stdout, "%-16s %-8s %12.3f %12.3f %8.3f  %.3f - %.3f  %d\n",
+			res.Name, res.Unit, res.Ours, res.Peer, res.Ratio, res.Interval[0], res.Interval[1], res.Runs)
 		b.results = append(b.results, res)
 		if err := b.save(); err != nil {
 			return err
@@ -157,17 +209,8 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
-func median(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	n := len(s)
-	if n == 0 {
-		return 0
-	}
-	return (s[(n-1)/2] + s[n/2]) / 2
-}
-
 // save writes what there is so far: a run that is cut short leaves its half.
-func (b *bench) save() error {
+func (b *comparison) save() error {
 	if b.Out == "" {
 		return nil
 	}
@@ -176,7 +219,11 @@ func (b *bench) save() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(b.Out, "perf-"+link+".json"), append(text, '\n'), 0o644)
+	name := "perf-" + link
+	if b.cpu != anyCPU {
+		name += "-counted"
+	}
+	return os.WriteFile(filepath.Join(b.Out, name+".json"), append(text, '\n'), 0o644)
 }
 
 // attempts is how often a run that failed is tried. On a host with more virtual
@@ -185,7 +232,7 @@ func (b *bench) save() error {
 const attempts = 3
 
 // again runs one tool until it has a result.
-func (b *bench) again(ctx context.Context, t tool, c testCase) (float64, error) {
+func (b *comparison) again(ctx context.Context, t tool, c testCase) (float64, error) {
 	var failed error
 	for range attempts {
 		v, failure, err := b.once(ctx, t, c)
@@ -205,7 +252,7 @@ func (b *bench) again(ctx context.Context, t tool, c testCase) (float64, error) 
 
 // once runs one tool once, on both nodes. A failure is the tool's, an error the
 // end of the comparison.
-func (b *bench) once(ctx context.Context, t tool, c testCase) (v float64, failure string, err error) {
+func (b *comparison) once(ctx context.Context, t tool, c testCase) (v float64, failure string, err error) {
 	if b.server {
 		failure, err = b.serve(ctx, t, c)
 		return 0, failure, err
@@ -213,7 +260,7 @@ func (b *bench) once(ctx context.Context, t tool, c testCase) (v float64, failur
 	if _, err := b.hear(); err != nil {
 		return 0, "", err
 	}
-	out, err := t.run(ctx, t.command(c, b.device, b.addr, false))
+	out, err := t.run(ctx, b.cpu, t.command(c, b.device, b.addr, false))
 	if err == nil {
 		v, err = t.parse(c, out)
 	}
@@ -226,12 +273,12 @@ func (b *bench) once(ctx context.Context, t tool, c testCase) (v float64, failur
 	return v, m.Error, b.tell(m)
 }
 
-func (b *bench) serve(ctx context.Context, t tool, c testCase) (string, error) {
+func (b *comparison) serve(ctx context.Context, t tool, c testCase) (string, error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan error, 1)
 	go func() {
-		_, err := t.run(running, t.command(c, b.device, b.addr, true))
+		_, err := t.run(running, b.cpu, t.command(c, b.device, b.addr, true))
 		done <- err
 	}()
 	err := listening(ctx, toolPort)

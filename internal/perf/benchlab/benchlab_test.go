@@ -29,17 +29,6 @@ Conflicting CPU frequency values detected: 2100.000000 != 2000.000000. CPU Frequ
 	}
 }
 
-func TestMedian(t *testing.T) {
-	for _, c := range []struct {
-		in   []float64
-		want float64
-	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{3, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2.5}} {
-		if got := median(c.in); got != c.want {
-			t.Errorf("%v: %v, want %v", c.in, got, c.want)
-		}
-	}
-}
-
 func TestCasesAreDistinct(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, c := range cases() {

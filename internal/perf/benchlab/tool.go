@@ -124,7 +124,11 @@ var theirs = tool{
 	},
 }
 
-func (t tool) run(ctx context.Context, args []string) ([]byte, error) {
+// run runs a tool, on one processor if cpu names it.
+func (t tool) run(ctx context.Context, cpu int, args []string) ([]byte, error) {
+	if cpu != anyCPU {
+		args = append([]string{"taskset", "-c", strconv.Itoa(cpu)}, args...)
+	}
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
