@@ -71,7 +71,7 @@ func TestARegistrationThatCannotBeSaysWhy(t *testing.T) {
 	}
 	if !ok {
 		_, err := pd.RegisterDMABuf(-1, 0, 4096, 0, LocalWrite)
-		refused(t, err, ErrUnsupported, "does not import dma-bufs")
+		refused(t, err, ErrUnsupported, "imports no dma-bufs")
 	}
 	if n := Live()["mr"]; n > 1 {
 		t.Errorf("%d regions are counted after failures", n)

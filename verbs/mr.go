@@ -53,6 +53,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/peerdirect/peerdirect/internal/umem"
 	"golang.org/x/sys/unix"
 )
 
@@ -147,7 +148,7 @@ func (pd *PD) Register(mem []byte, access Access) (*MR, error) {
 func (pd *PD) RegisterAddress(addr unsafe.Pointer, length, iova uint64, access Access) (*MR, error) {
 	return pd.register("ibv_reg_mr", length, iova, access, func() (*C.struct_ibv_mr, error) {
 		p, err := C.vb_reg(pd.pd, addr, C.size_t(length), C.uint64_t(iova), C.uint(access))
-		return p, err
+		return p, pd.pagingError(p, length, access, err)
 	})
 }
 
@@ -156,17 +157,43 @@ func (pd *PD) RegisterAddress(addr unsafe.Pointer, length, iova uint64, access A
 func (pd *PD) RegisterOnDemand(access Access) (*MR, error) {
 	return pd.register("ibv_reg_mr", math.MaxUint64, 0, access|OnDemand, func() (*C.struct_ibv_mr, error) {
 		p, err := C.vb_reg(pd.pd, nil, C.size_t(math.MaxUint64), 0, C.uint(access|OnDemand))
-		return p, err
+		return p, pd.pagingError(p, math.MaxUint64, access|OnDemand, err)
 	})
 }
 
 // RegisterDMABuf registers length bytes at offset of the dma-buf fd. The
-// descriptor may be closed afterwards: the region holds the buffer.
+// descriptor may be closed afterwards: the region holds the buffer. An error
+// names the rule of the kernel that failed, where that can be found.
 func (pd *PD) RegisterDMABuf(fd int, offset, length, iova uint64, access Access) (*MR, error) {
-	return pd.register("ibv_reg_dmabuf_mr", length, iova, access, func() (*C.struct_ibv_mr, error) {
+	mr, err := pd.register("ibv_reg_dmabuf_mr", length, iova, access, func() (*C.struct_ibv_mr, error) {
 		p, err := C.vb_reg_dmabuf(pd.pd, C.uint64_t(offset), C.size_t(length), C.uint64_t(iova), C.int(fd), C.int(access))
 		return p, err
 	})
+	if err != nil {
+		pd.explainDMABuf(err, fd, umem.Request{Offset: offset, Length: length, IOVA: iova, Access: uint64(access)})
+	}
+	return mr, err
+}
+
+// explainDMABuf says why a dma-buf was not registered, by the kernel's rules.
+func (pd *PD) explainDMABuf(err error, fd int, r umem.Request) {
+	e, ok := err.(*Error)
+	if !ok {
+		return
+	}
+	errno, ok := e.Err.(syscall.Errno)
+	if !ok {
+		return // not the kernel's
+	}
+	if !HasFunction(e.Verb) {
+		e.Detail = "not in the libibverbs that is loaded"
+		return
+	}
+	r.Gather(fd, pd.dev.info.Name)
+	if a, err := pd.dev.Attr(); err == nil {
+		r.Device.MaxMRSize, r.Device.PageSizes = a.MaxMRSize, a.PageSizeCap
+	}
+	e.Detail = umem.Explain(&r, errno)
 }
 
 // NullMR makes the region whose reads give zeros and whose writes vanish, for
@@ -218,10 +245,6 @@ func (m *MR) keys() {
 func (pd *PD) regError(verb string, length uint64, access Access, err error) error {
 	object := fmt.Sprintf("%s, %d bytes, access %v", pd.describe(), length, access)
 	detail := ""
-	if access&OnDemand != 0 && errors.Is(err, syscall.EINVAL) && pd.noODP(length) {
-		// Older drivers take the flag for a wrong one.
-		err = syscall.EOPNOTSUPP
-	}
 	switch {
 	case length == 0:
 		detail = "a region must have at least one byte"
@@ -238,12 +261,19 @@ func (pd *PD) regError(verb string, length uint64, access Access, err error) err
 		}
 	case errors.Is(err, syscall.EFAULT):
 		detail = "part of the range is not mapped, or not with the access asked for"
-	case errors.Is(err, ErrUnsupported) && verb == "ibv_reg_dmabuf_mr":
-		detail = "the driver does not import dma-bufs"
 	case errors.Is(err, ErrUnsupported) && access&OnDemand != 0:
 		detail = "the device has no on-demand paging"
 	}
 	return failed(verb, object, err, detail)
+}
+
+// pagingError is the error of a registration by address. Older drivers take the
+// flag of on-demand paging for a wrong one where they have none.
+func (pd *PD) pagingError(mr *C.struct_ibv_mr, length uint64, access Access, err error) error {
+	if mr == nil && access&OnDemand != 0 && errors.Is(err, syscall.EINVAL) && pd.noODP(length) {
+		return syscall.EOPNOTSUPP
+	}
+	return err
 }
 
 // noODP tells that the device is known to have no on-demand paging, or none of

@@ -46,6 +46,8 @@ import (
 	"os"
 	"runtime"
 	"unsafe"
+
+	"github.com/peerdirect/peerdirect/internal/umem"
 )
 
 // DMAHandle steers the device's writes towards a processor's cache
@@ -156,10 +158,17 @@ func (pd *PD) RegisterWith(o RegisterOptions) (*MR, error) {
 	}
 	mr, err := pd.register("ibv_reg_mr_ex", o.Length, o.IOVA, o.Access, func() (*C.struct_ibv_mr, error) {
 		p, err := C.vb_reg_ex(pd.pd, &a)
+		if o.Mem != nil {
+			err = pd.pagingError(p, o.Length, o.Access, err)
+		}
 		return p, err
 	}, more...)
 	if err == nil {
 		mr.mem = o.Mem
+	} else if o.Mem == nil {
+		pd.explainDMABuf(err, o.DMABuf, umem.Request{
+			Offset: o.Offset, Length: o.Length, IOVA: o.IOVA, Access: uint64(o.Access), DMAHandle: o.DMAH != nil,
+		})
 	}
 	return mr, err
 }
