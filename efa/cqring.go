@@ -108,33 +108,73 @@ func (r *cqRing) isNew(i uint32) bool {
 func (r *cqRing) ready() bool { return r.isNew(r.at) }
 
 // poll takes up to len(out) completions. All phases are read before the fence
-// and all bodies after it, so that one fence serves the whole call.
+// and all bodies after it, so that one fence serves the whole call. What was sent
+// is taken here, in a loop that calls nothing and so keeps all it needs in
+// registers; from the first other completion on, rest takes over.
 func (r *cqRing) poll(out []Completion) int {
-	at, end := r.at, r.at+min(uint32(len(out)), r.size)
+	at := r.at
+	end := at + min(uint32(len(out)), r.size)
 	for at != end && r.isNew(at) {
 		at++
 	}
 	if at == r.at {
 		return 0
 	}
-	end = at
+	end, at = at, r.at
 	table := r.table.Load()
 	slots, mask := table.slots, table.mask
 	mmio.LoadFence()
 	var last *workQueue
 	got := 0
-	for at = r.at; at != end; at++ {
-		if got >= len(out) {
-			break // never so; the compiler does not know
+	for ; at != end && got < len(out); at++ {
+		e := r.entry(at)
+		w := word(e)
+		qp, id := e.Base().QPAndReqID64(w)
+		slot := &slots[uint32(qp)&mask]
+		q := slot.send
+		if slot.qpn != uint32(qp) || w.Flags().Queue() != wire.SendQueue || q == nil {
+			break
 		}
+		if q.wide {
+			q.done++
+		} else {
+			var ok bool
+			if id, ok = q.give(w.ReqID()); !ok {
+				break
+			}
+		}
+		out[got] = Completion{ID: id, QPN: qp, Status: Status(w.Status()), Op: opOf(w.Flags())}
+		got++
+		if q != last {
+			if last != nil {
+				last.publish()
+			}
+			last = q
+		}
+	}
+	if last != nil {
+		last.publish()
+	}
+	if at != end {
+		got += r.rest(out[got:], table, at, end)
+	}
+	r.at = end
+	if r.rings {
+		r.consumed(0)
+	}
+	return got
+}
+
+// rest takes the completions from at to end, of any kind.
+func (r *cqRing) rest(out []Completion, table *qpTable, at, end uint32) (got int) {
+	for ; at != end; at++ {
 		e, c := r.entry(at), &out[got]
 		w := word(e)
 		qp, id := e.Base().QPAndReqID64(w)
-		qpn := uint32(qp)
-		f, slot := w.Flags(), &slots[qpn&mask]
+		f, slot := w.Flags(), &table.slots[uint32(qp)&table.mask]
 		q, ok := (*workQueue)(nil), false
 		switch {
-		case slot.qpn != qpn:
+		case slot.qpn != uint32(qp):
 		case f.Queue() != wire.SendQueue:
 			if slot.recv != nil {
 				q, ok = r.received(c, e, slot.recv)
@@ -151,24 +191,16 @@ func (r *cqRing) poll(out []Completion) int {
 			r.stray.Add(1)
 			continue
 		}
-		c.QPN, c.Status, c.Op = qp, Status(w.Status()), Op(f.Queue())<<4|Op(f.Op())
+		c.QPN, c.Status, c.Op = qp, Status(w.Status()), opOf(f)
 		got++
-		if q != last && q != nil {
-			if last != nil {
-				last.publish()
-			}
-			last = q
+		if q != nil {
+			q.publish()
 		}
-	}
-	if last != nil {
-		last.publish()
-	}
-	r.at = end
-	if r.rings {
-		r.consumed(0)
 	}
 	return got
 }
+
+func opOf(f wire.CQEFlags) Op { return Op(f.Queue())<<4 | Op(f.Op()) }
 
 // received fills in what only a receive's completion tells, and gives its queue,
 // nil for a write that took no receive. It is not ok if its id is not the

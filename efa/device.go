@@ -119,6 +119,16 @@ func (d *Device) Register(mem []byte, access Access) (*MR, error) {
 	return pd.Register(mem, access)
 }
 
+// RegisterDMABuf registers a dma-buf in the device's own domain; see
+// [PD.RegisterDMABuf].
+func (d *Device) RegisterDMABuf(fd int, offset, length, iova uint64, access Access) (*MR, error) {
+	pd, err := d.PD()
+	if err != nil {
+		return nil, err
+	}
+	return pd.RegisterDMABuf(fd, offset, length, iova, access)
+}
+
 // CreateAH makes an address handle in the device's own domain; see [PD.CreateAH].
 func (d *Device) CreateAH(gid GID) (*AH, error) {
 	pd, err := d.PD()

@@ -175,11 +175,6 @@ func (d *softDomain) register(mem []byte, iova uint64, access Access) (region, e
 	return &softRegion{d.life, info}, nil
 }
 
-func (d *softDomain) registerDMABuf(fd int, offset, length, iova uint64, access Access) (region, error) {
-	return nil, &Error{Op: "register dma-buf", Object: d.e.dev.Name(), Err: ErrUnsupported,
-		Detail: "an embedded device has no kernel to map it: map the dma-buf and register its bytes"}
-}
-
 func address(p unsafe.Pointer) uint64 { return uint64(uintptr(p)) }
 
 func (r *softRegion) keys() (lkey, rkey uint32) { return r.info.LKey, r.info.RKey }

@@ -3,11 +3,14 @@
 package efa
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
+	"github.com/peerdirect/peerdirect/internal/umem"
 	"github.com/peerdirect/peerdirect/verbs"
 )
 
@@ -223,6 +226,13 @@ func (d *kernelDomain) register(mem []byte, iova uint64, access Access) (region,
 
 func (d *kernelDomain) registerDMABuf(fd int, offset, length, iova uint64, access Access) (region, error) {
 	mr, err := d.pd.RegisterDMABuf(fd, offset, length, iova, verbs.Access(access))
+	if failure := (*verbs.Error)(nil); errors.Is(err, ErrUnsupported) && errors.As(err, &failure) && verbs.HasFunction(failure.Verb) && access&(RemoteRead|RemoteWrite) != 0 {
+		// verbs does not know what the device can do of remote access.
+		r := umem.Request{Offset: offset, Length: length, IOVA: iova, Access: uint64(access)}
+		r.Gather(fd, d.k.dev.Name())
+		r.Device.Access = dmabufAccess(d.k.dv.caps)
+		failure.Detail = umem.Explain(&r, syscall.EOPNOTSUPP)
+	}
 	return d.region(mr, err)
 }
 

@@ -70,7 +70,8 @@ func (pd *PD) RegisterAt(mem []byte, iova uint64, access Access) (*MR, error) {
 
 // RegisterDMABuf registers length bytes at offset of the dma-buf fd, under the
 // address iova. The descriptor may be closed afterwards: the region holds the
-// buffer. The embedded device has no kernel to map one, and is ErrUnsupported.
+// buffer. The embedded device maps it into this process; it is ErrUnsupported
+// where the exporter does not let it.
 func (pd *PD) RegisterDMABuf(fd int, offset, length, iova uint64, access Access) (*MR, error) {
 	return pd.register(length, iova, access, nil, func() (region, error) {
 		return pd.ctl.registerDMABuf(fd, offset, length, iova, access)

@@ -17,6 +17,7 @@ type Device struct {
 	id     uint64 // also the rank of mu among the devices'
 	rank   uint64 // of opts.Memory among the fabric's
 	opts   Options
+	placer Placer // opts.Memory, if it is one
 	mtu    int
 	llq    []byte
 	faults Faults
@@ -79,6 +80,7 @@ func newDevice(f *Fabric, id, rank uint64, o Options) *Device {
 		llqPages: make([]bool, o.LLQBytes/llqPage),
 		llq:      o.LLQ,
 	}
+	d.placer, _ = o.Memory.(Placer)
 	if d.llq == nil {
 		d.llq = make([]byte, o.LLQBytes)
 	}

@@ -19,6 +19,8 @@
 // whenever it turns to a request, at both ends. Then it writes the target's
 // completion, its own, the counters and the events; of each completion first the body
 // and then, as an atomic store, the first word.
+// [Stats] tell where the payload lay at either end, in the host's memory or in an
+// accelerator's, if the [Memory] is a [Placer].
 //
 // Meanwhile it holds both devices and both memories shared, for at most 128 packets or
 // half a mebibyte. Control operations hold their device alone, so they take effect

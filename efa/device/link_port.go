@@ -251,9 +251,13 @@ func (w *worker) load(m *message, s *linkSlot, x *far, n uint32, last bool) bool
 	if m.inline != nil {
 		from[0] = span{raw: m.inline[m.carried:], n: n}
 	} else {
+		count := &w.mine.rdmaPayload
+		if m.op == wire.IOSend {
+			count = &w.mine.messagePayload
+		}
 		for i := range m.nbufs {
 			v := &m.bufs[i]
-			from[i] = span{mr: w.d.regionL(v.LKey), mem: w.d.opts.Memory, addr: v.Addr, n: v.Length}
+			from[i] = span{mr: w.d.regionL(v.LKey), dev: w.d, count: count, addr: v.Addr, n: v.Length}
 		}
 		from[0].skip(m.carried)
 	}
@@ -381,7 +385,7 @@ func (w *worker) replied(m *message, s *linkSlot, b *budget) {
 			w.complete(m, wire.CompLocalInvalidLKey)
 			return
 		}
-		to := [1]span{{mr: w.d.regionL(m.bufs[0].LKey), mem: w.d.opts.Memory, addr: m.bufs[0].Addr + uint64(m.carried), n: s.want}}
+		to := [1]span{{mr: w.d.regionL(m.bufs[0].LKey), dev: w.d, count: &w.mine.rdmaPayload, addr: m.bufs[0].Addr + uint64(m.carried), n: s.want}}
 		from := [1]span{{raw: s.data, n: s.want}}
 		if copySpans(to[:], from[:], s.want) != sideNone {
 			w.complete(m, wire.CompLocalInvalidLKey)

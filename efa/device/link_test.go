@@ -59,7 +59,7 @@ func TestAcrossALink(t *testing.T) {
 		"InlineWrite": TestInlineWrite, "RequestIDs64": TestRequestIDs64, "UnknownSender": TestUnknownSender,
 		"RNR": TestRNR, "Silence": TestSilence, "Flush": TestFlush, "TargetInError": TestTargetInError,
 		"Drain": TestDrain, "Unsignaled": TestUnsignaled, "EventCounters": TestEventCounters,
-		"NoAllocation": TestNoAllocation, "Soak": TestSoak,
+		"NoAllocation": TestNoAllocation, "Soak": TestSoak, "Payload": TestPayload,
 	} {
 		t.Run(name, test)
 	}

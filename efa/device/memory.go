@@ -21,6 +21,24 @@ type Memory interface {
 	Bytes(addr uint64, n int) []byte
 }
 
+// Place is where a byte lies.
+type Place uint8
+
+const (
+	PlaceHost        Place = iota // the host's memory, and all that nobody knows better
+	PlaceAccelerator              // an accelerator's
+	places
+)
+
+// Placer is a Memory that tells where bytes lie. Those of another all count as
+// the host's.
+type Placer interface {
+	Memory
+	// Place tells where the mapped byte at a DMA address lies, and with it all
+	// that Bytes gives there. It is called with the memory held.
+	Place(addr uint64) Place
+}
+
 // ProcessMemory is the memory of this process, for an embedded device: DMA
 // addresses are its own. Nothing can be checked there, so regions should be
 // contiguous, and whatever a device was told of, regions and rings alike, must

@@ -79,11 +79,12 @@ const (
 
 // span is a piece of memory of one device: of a region, or of this process.
 type span struct {
-	mr   *memoryRegion
-	mem  Memory
-	addr uint64
-	n    uint32
-	raw  []byte // instead of a region
+	mr    *memoryRegion
+	dev   *Device  // the region's
+	count *payload // what the device does there
+	addr  uint64
+	n     uint32
+	raw   []byte // instead of a region
 }
 
 // piece gives the span's next contiguous bytes, at most n; nil if not mapped.
@@ -92,7 +93,22 @@ func (s *span) piece(n uint32) []byte {
 	if s.mr == nil {
 		return s.raw[:n]
 	}
-	return s.mr.bytes(s.mem, s.addr, int(n))
+	return s.mr.bytes(s.dev.opts.Memory, s.addr, int(n))
+}
+
+// read and written count the n bytes that a piece gave, and skip them.
+func (s *span) read(n uint32)    { s.moved(n, 0) }
+func (s *span) written(n uint32) { s.moved(n, 1) }
+
+func (s *span) moved(n uint32, way int) {
+	if s.mr != nil {
+		place := PlaceHost
+		if s.dev.placer != nil {
+			place = s.dev.placer.Place(s.mr.dma(s.addr))
+		}
+		s.count[place][way] += uint64(n)
+	}
+	s.skip(n)
 }
 
 func (s *span) skip(n uint32) {
@@ -131,8 +147,8 @@ func copySpans(to, from []span, n uint32) side {
 			return sideTarget
 		}
 		c := uint32(copy(dst, src))
-		to[0].skip(c)
-		from[0].skip(c)
+		to[0].written(c)
+		from[0].read(c)
 		n -= c
 	}
 	return sideNone

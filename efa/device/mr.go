@@ -158,16 +158,23 @@ func (mr *memoryRegion) allows(pd uint16, access wire.Access, addr uint64, n uin
 		addr >= mr.iova && uint64(n) <= mr.length && addr-mr.iova <= mr.length-uint64(n)
 }
 
+// dma gives the DMA address of addr, which allows has checked.
+func (mr *memoryRegion) dma(addr uint64) uint64 {
+	off := addr - mr.start
+	if mr.shift == 0 {
+		return mr.pages[0] + off
+	}
+	return mr.pages[off>>mr.shift] + off&(1<<mr.shift-1)
+}
+
 // bytes gives up to n contiguous bytes at addr, which allows has checked for n;
 // nil where the page is not mapped. The memory is held.
 func (mr *memoryRegion) bytes(m Memory, addr uint64, n int) []byte {
-	off := addr - mr.start
-	if mr.shift == 0 {
-		return m.Bytes(mr.pages[0]+off, n)
+	if mr.shift != 0 {
+		in := (addr - mr.start) & (1<<mr.shift - 1)
+		if room := uint64(1)<<mr.shift - in; uint64(n) > room {
+			n = int(room)
+		}
 	}
-	in := off & (1<<mr.shift - 1)
-	if room := uint64(1)<<mr.shift - in; uint64(n) > room {
-		n = int(room)
-	}
-	return m.Bytes(mr.pages[off>>mr.shift]+in, n)
+	return m.Bytes(mr.dma(addr), n)
 }

@@ -110,12 +110,12 @@ func (w *worker) place(m *message, t *Device, local, remote *memoryRegion, off, 
 	if n == 0 {
 		return wire.CompOK
 	}
-	there := [1]span{{mr: remote, mem: t.opts.Memory, addr: m.remote.Addr + uint64(off), n: n}}
+	there := [1]span{{mr: remote, dev: t, count: &w.theirs.rdmaPayload, addr: m.remote.Addr + uint64(off), n: n}}
 	var here [1]span
 	if m.inline != nil {
 		here[0] = span{raw: m.inline[off:], n: n}
 	} else {
-		here[0] = span{mr: local, mem: w.d.opts.Memory, addr: m.bufs[0].Addr + uint64(off), n: n}
+		here[0] = span{mr: local, dev: w.d, count: &w.mine.rdmaPayload, addr: m.bufs[0].Addr + uint64(off), n: n}
 	}
 	to, from := there[:], here[:]
 	if m.op == wire.IORDMARead {

@@ -20,6 +20,8 @@ type arena struct {
 	buf  []byte
 	next uint64
 	off  atomic.Bool // unmapped
+	// From here on the bytes count as an accelerator's, if not 0.
+	accelerator uint64
 }
 
 func newArena(base uint64, size int) *arena {
@@ -35,6 +37,13 @@ func (a *arena) Bytes(addr uint64, n int) []byte {
 	}
 	off := addr - a.base
 	return a.buf[off:min(uint64(len(a.buf)), off+uint64(n))]
+}
+
+func (a *arena) Place(addr uint64) Place {
+	if a.accelerator != 0 && addr >= a.accelerator {
+		return PlaceAccelerator
+	}
+	return PlaceHost
 }
 
 // unmap makes nothing mapped, or everything again, when nobody holds the memory.

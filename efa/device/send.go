@@ -125,7 +125,7 @@ func (w *worker) scatter(m *message, t *Device, tq *queuePair, r *receive, head 
 			done.status = wire.CompLocalInvalidLKey
 			return wire.CompRemoteBadStatus
 		}
-		to[n] = span{mr: mr, mem: t.opts.Memory, addr: r.bufs[i].Addr, n: c}
+		to[n] = span{mr: mr, dev: t, count: &w.theirs.messagePayload, addr: r.bufs[i].Addr, n: c}
 		n++
 		left -= c
 	}
@@ -141,7 +141,7 @@ func (w *worker) scatter(m *message, t *Device, tq *queuePair, r *receive, head 
 	} else {
 		for i := range m.nbufs {
 			b := &m.bufs[i]
-			from[k] = span{mr: w.d.regionL(b.LKey), mem: w.d.opts.Memory, addr: b.Addr, n: b.Length}
+			from[k] = span{mr: w.d.regionL(b.LKey), dev: w.d, count: &w.mine.messagePayload, addr: b.Addr, n: b.Length}
 			k++
 		}
 	}

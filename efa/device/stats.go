@@ -15,6 +15,10 @@ type Stats struct {
 	RDMAWrite wire.RDMAWriteStats
 	Network   wire.NetworkStats
 
+	// Where payload lay, of reads and writes and of messages: a detour through the
+	// host's memory shows here.
+	RDMAPayload, MessagePayload PayloadStats
+
 	Duplicates    uint64 // packets that came twice and were dropped
 	RNRs          uint64 // times that a request found no receive
 	OutOfOrder    uint64 // messages that completed before an earlier one of their queue pair
@@ -29,7 +33,40 @@ type Stats struct {
 	Faults        FaultCounts // injected at this device
 }
 
+// PayloadStats are the bytes of memory regions that a device read and wrote, by
+// where they lie: see [Placer]. Bytes in work entries (inline) are in no region,
+// and rings, completions and counters are no payload. A datagram's route header,
+// which the device writes into the receive, counts.
+type PayloadStats struct {
+	HostRead, HostWritten               uint64
+	AcceleratorRead, AcceleratorWritten uint64
+}
+
+// payload counts the bytes of regions: read, written, in each place.
+type payload [places][2]uint64
+
+type payloadCounters [places][2]atomic.Uint64
+
+func (c *payloadCounters) add(p *payload) {
+	for place := range p {
+		for way, n := range p[place] {
+			if n != 0 {
+				c[place][way].Add(n)
+			}
+		}
+	}
+}
+
+func (c *payloadCounters) stats() PayloadStats {
+	host, accelerator := &c[PlaceHost], &c[PlaceAccelerator]
+	return PayloadStats{
+		HostRead: host[0].Load(), HostWritten: host[1].Load(),
+		AcceleratorRead: accelerator[0].Load(), AcceleratorWritten: accelerator[1].Load(),
+	}
+}
+
 type counters struct {
+	rdmaPayload, messagePayload                          payloadCounters
 	txBytes, txPkts, rxBytes, rxPkts, rxDrops, qkeyViol  atomic.Uint64
 	sendBytes, sendWRs, recvBytes, recvWRs               atomic.Uint64
 	readWRs, readBytes, readErr, readRespBytes           atomic.Uint64
@@ -61,6 +98,7 @@ func (d *Device) Stats() Stats {
 			RetransBytes: s.retransBytes.Load(), RetransPkts: s.retransPkts.Load(), RetransTimeoutEvents: s.timeouts.Load(),
 			UnresponsiveRemoteEvents: s.gone.Load(), ImpairedRemoteConnEvents: s.impaired.Load(),
 		},
+		RDMAPayload: s.rdmaPayload.stats(), MessagePayload: s.messagePayload.stats(),
 		Duplicates: s.duplicates.Load(), RNRs: s.rnrs.Load(), OutOfOrder: s.outOfOrder.Load(),
 		BadDoorbells: s.badDoorbells.Load(), BadReceives: s.badReceives.Load(), RingFaults: s.ringFaults.Load(),
 		CQOverruns: s.cqOverruns.Load(), Events: s.events.Load(), Registrations: s.regions.Load(),
@@ -77,6 +115,7 @@ type tally struct {
 	recvWRs, readWRs, readBytes            uint64
 	readRespBytes, writeWRs, writeBytes    uint64
 	writeRecvBytes, duplicates, outOfOrder uint64
+	rdmaPayload, messagePayload            payload
 }
 
 func (t *tally) add(c *counters) {
@@ -104,5 +143,7 @@ func (t *tally) add(c *counters) {
 	put(&c.writeRecvBytes, t.writeRecvBytes)
 	put(&c.duplicates, t.duplicates)
 	put(&c.outOfOrder, t.outOfOrder)
+	c.rdmaPayload.add(&t.rdmaPayload)
+	c.messagePayload.add(&t.messagePayload)
 	*t = tally{}
 }

@@ -21,6 +21,8 @@ import (
 // entries, do not take it twice in one goroutine, and do not wait for the client
 // under it.
 type Memory struct {
+	known func(dev, ino uint64) bool // Options.Marked
+
 	mu   sync.RWMutex
 	maps []dmaMap // by address, disjoint
 }
@@ -33,7 +35,8 @@ type dmaMap struct {
 	// descriptor. Of a range that it may not write, a device has the client's
 	// pages until it writes there, and from then on copies of its own: what it
 	// writes never reaches the client, and does not end this process either.
-	bytes []byte
+	bytes  []byte
+	marked bool // what Options.Marked said of its file
 }
 
 func (m *dmaMap) last() uint64 { return m.addr + (m.size - 1) }
@@ -62,6 +65,14 @@ func (m *Memory) Bytes(addr uint64, n int) []byte {
 		end = off + uint64(n)
 	}
 	return r.bytes[off:end:end]
+}
+
+// Marked tells whether the byte at a DMA address lies in a file that
+// Options.Marked knows, and that what is written there gets to. It goes by the
+// file itself, whatever address the client has it at. The caller has the hold.
+func (m *Memory) Marked(addr uint64) bool {
+	i := m.find(addr)
+	return i < len(m.maps) && addr >= m.maps[i].addr && m.maps[i].marked
 }
 
 // find gives the index of the first range that ends at addr or after it.
@@ -96,9 +107,14 @@ func (m *Memory) add(addr, size, offset uint64, writable bool, fd int) error {
 	r := dmaMap{addr: addr, size: size}
 	if fd >= 0 {
 		var err error
-		if r.bytes, err = mapFile(fd, offset, size, writable); err != nil {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return os.NewSyscallError("fstat", err)
+		}
+		if r.bytes, err = mapFile(fd, &st, offset, size, writable); err != nil {
 			return err
 		}
+		r.marked = writable && m.known != nil && m.known(st.Dev, st.Ino)
 	}
 	m.mu.Lock()
 	m.maps = slices.Insert(m.maps, i, r)
@@ -107,11 +123,7 @@ func (m *Memory) add(addr, size, offset uint64, writable bool, fd int) error {
 }
 
 // mapFile maps a range of a file that another process gave.
-func mapFile(fd int, offset, size uint64, writable bool) ([]byte, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, os.NewSyscallError("fstat", err)
-	}
+func mapFile(fd int, st *unix.Stat_t, offset, size uint64, writable bool) ([]byte, error) {
 	end := offset + size
 	// A page past the end of a file can be mapped, and kills who touches it.
 	// What is not a file, such as the BAR of another function, has no size.

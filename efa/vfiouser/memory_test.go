@@ -2,12 +2,16 @@ package vfiouser
 
 import (
 	"bytes"
+	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestMemory(t *testing.T) {
@@ -98,6 +102,49 @@ func TestMemory(t *testing.T) {
 	if len(m.maps) != 0 {
 		t.Errorf("%d ranges after unmapping all", len(m.maps))
 	}
+}
+
+// An address is marked by the file behind it, wherever the client has it, and
+// however it came by a descriptor of it.
+func TestMarked(t *testing.T) {
+	known, other := memfd(t, 4*pageSize), memfd(t, 4*pageSize)
+	var st unix.Stat_t
+	if err := unix.Fstat(int(known.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	s := NewServer(Options{Marked: func(dev, ino uint64) bool { return dev == st.Dev && ino == st.Ino }})
+	c, _ := serve(t, s, newBoard(t))
+	c.hello()
+	again, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", known.Fd()), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	const base = 1 << 32
+	c.want(0, CmdDMAMap, mapBody(3, 0, base, pageSize), int(other.Fd()))
+	c.want(0, CmdDMAMap, mapBody(3, 2*pageSize, base+pageSize, pageSize), int(known.Fd()))
+	c.want(0, CmdDMAMap, mapBody(3, 0, base+2*pageSize, pageSize), int(again.Fd()))
+	c.want(0, CmdDMAMap, mapBody(3, 0, base+3*pageSize, pageSize))                  // no file
+	c.want(0, CmdDMAMap, mapBody(1, 0, base+4*pageSize, pageSize), int(known.Fd())) // the device would write to a copy
+	m := s.Memory()
+	for addr, want := range map[uint64]bool{
+		base: false, base + pageSize - 1: false, base + pageSize: true, base + 3*pageSize - 1: true,
+		base + 3*pageSize: false, base - 1: false, base + 4*pageSize: false, base + 5*pageSize: false,
+	} {
+		m.Lock()
+		if got := m.Marked(addr); got != want {
+			t.Errorf("%#x: marked %v", addr, got)
+		}
+		m.Unlock()
+	}
+	// Another file at the same address is another matter.
+	c.want(0, CmdDMAUnmap, unmapBody(0, base+pageSize, pageSize))
+	c.want(0, CmdDMAMap, mapBody(3, 0, base+pageSize, pageSize), int(other.Fd()))
+	m.Lock()
+	if m.Marked(base + pageSize) {
+		t.Error("the mark stayed with the address")
+	}
+	m.Unlock()
 }
 
 // TestUnmapWaitsForTheDevice has holders that write into memory all the time, and

@@ -49,6 +49,10 @@ type Options struct {
 	// Report is told why a client's connection ended, unless the client just
 	// went: a [*ProtocolError] or an error of the socket.
 	Report func(error)
+	// Marked is asked about every file that the client shares memory by, as
+	// fstat(2) names it; [Memory.Marked] then tells whether an address lies in
+	// one that it knows.
+	Marked func(dev, ino uint64) bool
 }
 
 // Server gives one device to one client after the other. Its memory and
@@ -60,7 +64,9 @@ type Server struct {
 }
 
 // NewServer gives a server that has nothing to serve yet.
-func NewServer(o Options) *Server { return &Server{options: o} }
+func NewServer(o Options) *Server {
+	return &Server{options: o, memory: Memory{known: o.Marked}}
+}
 
 // Memory gives the client's memory.
 func (s *Server) Memory() *Memory { return &s.memory }

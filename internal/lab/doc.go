@@ -15,19 +15,21 @@
 //
 // The parts, in the order in which a run meets them:
 //
-//	mirror.go     where packages come from
-//	kernels.go    what can be built
-//	cache.go      what was built: locks, entries, removal
-//	bootstrap.go  mmdebstrap
-//	root.go       a kernel's root, and recipe/modules.sh for the drivers
-//	layer.go      programs to lay over a root
-//	initramfs.go  the archive that finds the root
-//	qemu.go       one guest as a process
-//	switch.go     the link between guests
-//	efa.go        EFA devices in this process
-//	pcie.go       the switches and NUMA nodes that several of them have
-//	proto.go      what host and guest say to each other
-//	options.go    what a run can be told
-//	run.go        the host's side of a run
-//	guest*.go     the guest's side: process 1
+//	mirror.go       where packages come from
+//	kernels.go      what can be built
+//	cache.go        what was built: locks, entries, removal
+//	bootstrap.go    mmdebstrap
+//	root.go         a kernel's root, and recipe/modules.sh for the drivers
+//	layer.go        programs to lay over a root
+//	initramfs.go    the archive that finds the root
+//	qemu.go         one guest as a process
+//	switch.go       the link between guests
+//	efa.go          EFA devices in this process
+//	accelerator.go  accelerators, whose memory is files of this process
+//	module.go       their driver, built from recipe/accel
+//	pcie.go         the switches and NUMA nodes that several devices have
+//	proto.go        what host and guest say to each other
+//	options.go      what a run can be told
+//	run.go          the host's side of a run
+//	guest*.go       the guest's side: process 1
 package lab

@@ -38,21 +38,22 @@ type EFA struct {
 // efaServers are the EFA devices of a run, each with the socket that one QEMU
 // connects to. A nil *efaServers has none.
 type efaServers struct {
-	log       io.Writer
-	dir       string // of the sockets, for this user alone, gone once all are connected
-	paths     [][]string
-	fabric    *device.Fabric
-	functions []*device.Function
-	awaited   atomic.Int32 // sockets that nobody has connected to
-	cancel    context.CancelFunc
-	servers   sync.WaitGroup
+	log          io.Writer
+	accelerators *acceleratorMemory
+	dir          string // of the sockets, for this user alone, gone once all are connected
+	paths        [][]string
+	fabric       *device.Fabric
+	functions    []*device.Function
+	awaited      atomic.Int32 // sockets that nobody has connected to
+	cancel       context.CancelFunc
+	servers      sync.WaitGroup
 }
 
 // serve makes the devices of all nodes and serves them. They listen when it
 // returns. The caller ends them with close.
-func (e EFA) serve(nodes int, log io.Writer) (*efaServers, error) {
+func (e EFA) serve(nodes int, accelerators *acceleratorMemory, log io.Writer) (*efaServers, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &efaServers{log: log, cancel: cancel, fabric: device.NewFabric(e.Fabric)}
+	s := &efaServers{log: log, accelerators: accelerators, cancel: cancel, fabric: device.NewFabric(e.Fabric)}
 	s.fabric.Faults().Set(e.Faults)
 	var err error
 	if s.dir, err = os.MkdirTemp("", "peerdirect-lab-"); err != nil {
@@ -81,8 +82,8 @@ func (e EFA) serve(nodes int, log io.Writer) (*efaServers, error) {
 
 // add makes one device and serves it at path.
 func (s *efaServers) add(ctx context.Context, path, name string, o device.FunctionOptions) (*device.Function, error) {
-	server := vfiouser.NewServer(vfiouser.Options{})
-	o.Name, o.Memory, o.Interrupt = name, server.Memory(), server.MSIX
+	server := vfiouser.NewServer(vfiouser.Options{Marked: s.accelerators.holds})
+	o.Name, o.Memory, o.Interrupt = name, guestMemory{server.Memory()}, server.MSIX
 	function, err := device.NewFunction(s.fabric, o)
 	if err != nil {
 		return nil, err
@@ -138,9 +139,8 @@ func (s *efaServers) close() {
 	os.RemoveAll(s.dir)
 }
 
-// efaArguments gives QEMU's arguments for a device on each socket.
-func efaArguments(sockets []string) []string {
-	slots, args := pcieTree(len(sockets))
+// efaArguments gives QEMU's arguments for a device on each socket, in its slot.
+func efaArguments(sockets []string, slots []pcieSlot) (args []string) {
 	for i, path := range sockets {
 		// A socket is a structure, which only JSON can express here.
 		var d struct {

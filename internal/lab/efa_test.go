@@ -12,12 +12,12 @@ import (
 )
 
 func TestEFAArguments(t *testing.T) {
-	got := efaArguments([]string{`/tmp/a,"b`})
+	got := efaArguments([]string{`/tmp/a,"b`}, pcieTree(1, 0).efa)
 	want := []string{"-device", `{"driver":"vfio-user-pci","socket":{"type":"unix","path":"/tmp/a,\"b"}}`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	got = efaArguments([]string{"0", "1"})
+	got = efaArguments([]string{"0", "1"}, pcieTree(2, 0).efa)
 	if last := got[len(got)-1]; !strings.Contains(last, `"bus":"port1.0"`) {
 		t.Errorf("the second of two devices: %s", last)
 	}
@@ -37,7 +37,7 @@ func TestEFALink(t *testing.T) {
 // folder; closing ends everything however often.
 func TestEFAServers(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	s, err := EFA{Count: 2}.serve(2, io.Discard)
+	s, err := EFA{Count: 2}.serve(2, nil, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestEFAServers(t *testing.T) {
 // Nobody comes: what was listened on goes too.
 func TestEFAServersUnused(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	s, err := EFA{Count: 1}.serve(1, io.Discard)
+	s, err := EFA{Count: 1}.serve(1, nil, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

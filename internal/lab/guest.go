@@ -192,6 +192,12 @@ func prepare(s *guestSetup) error {
 			}
 		}
 	}
+	if s.Accelerators > 0 {
+		var err error
+		if s.acceleratorNames, err = acceleratorsUp(s.Accelerators); err != nil {
+			return err
+		}
+	}
 	for _, m := range s.Modules {
 		if err := modprobe(strings.Fields(m)...); err != nil {
 			return err

@@ -30,6 +30,7 @@ func (s *guestSetup) environment() []string {
 		"PEERDIRECT_PEERS=" + strings.Join(peers, ","),
 		"PEERDIRECT_DEVICE=" + s.device(),
 		"PEERDIRECT_EFA=" + strings.Join(s.efaNames, ","),
+		"PEERDIRECT_ACCELERATORS=" + strings.Join(s.acceleratorNames, ","),
 		"PEERDIRECT_KERNEL=" + s.Kernel,
 	}, s.Env...)
 }

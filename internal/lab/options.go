@@ -52,16 +52,18 @@ const (
 // Options says what to run. The zero value, with a Command, is one guest with
 // the default kernel and an rxe device.
 type Options struct {
-	Kernel  Kernel        // default: DefaultKernel
-	Nodes   int           // default 1
-	CPUs    int           // of each, default DefaultCPUs
-	Memory  int           // of each, MiB, default DefaultMemory
-	Link    Link          // default LinkRXE, or LinkNone if there are EFA devices
-	EFA     EFA           // software EFA devices of each
-	Layer   Layer         // programs laid over the root, default none
-	Modules []string      // more kernel modules to load, each with its parameters after blanks
-	Accel   string        // AccelTCG (the default), "kvm", or AccelAuto
-	Timeout time.Duration // of the whole run, default DefaultTimeout
+	Kernel       Kernel        // default: DefaultKernel
+	Nodes        int           // default 1
+	CPUs         int           // of each, default DefaultCPUs
+	Memory       int           // of each, MiB, default DefaultMemory
+	Link         Link          // default LinkRXE, or LinkNone if there are EFA devices
+	EFA          EFA           // software EFA devices of each
+	Accelerators Accelerators  // of each
+	IOMMU        bool          // each has one, which vfio needs; devices that do not ask for translation have none
+	Layer        Layer         // programs laid over the root, default none
+	Modules      []string      // more kernel modules to load, each with its parameters after blanks
+	Accel        string        // AccelTCG (the default), "kvm", or AccelAuto
+	Timeout      time.Duration // of the whole run, default DefaultTimeout
 
 	Command []string // run in every guest, found in the guest's PATH
 	Env     []string // added to its environment, NAME=VALUE
@@ -136,6 +138,7 @@ func (o *Options) setDefaults() (err error) {
 	}
 	o.Link = cmp.Or(o.Link, LinkRXE)
 	o.Accel = cmp.Or(o.Accel, AccelTCG)
+	o.Accelerators.Memory = cmp.Or(o.Accelerators.Memory, DefaultAcceleratorMemory)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	if o.Stdout == nil {
 		o.Stdout = io.Discard
@@ -185,6 +188,8 @@ func (o *Options) Check() error {
 		return fmt.Errorf("no accelerator %q: choose tcg, kvm, auto or icount", o.Accel)
 	case o.EFA.check() != nil:
 		return o.EFA.check()
+	case o.Accelerators.check() != nil:
+		return o.Accelerators.check()
 	case o.Timeout < 0:
 		return fmt.Errorf("a timeout of %s is over before it begins", o.Timeout)
 	case o.Terminal != nil && o.Nodes > 1:

@@ -5,9 +5,10 @@ import (
 	"strconv"
 )
 
-// A machine with several EFA devices has them where a server has: behind PCI
-// Express switches, four to a switch as instances with 32 of them have it, the
-// switches spread over two NUMA nodes. Each NUMA node is a root bus of its own.
+// A machine with several devices has them where a server has: behind PCI Express
+// switches, up to four EFA devices to a switch as instances with 32 of them have
+// it, and accelerators spread over the same switches. If there are two devices of
+// a kind, the switches are on two NUMA nodes, each a root bus of its own.
 //
 //	pxb-pcie, NUMA node 0          pxb-pcie, NUMA node 1
 //	  pcie-root-port                 pcie-root-port
@@ -18,10 +19,10 @@ import (
 //	  pcie-root-port …
 const (
 	numaNodes      = 2
-	portsPerSwitch = 4
-	// busNumbers is the range of each root bus. 16 devices take 25 of it: the
-	// root bus, and for each switch its upstream and internal bus and one a
-	// port. The first range is the machine's own.
+	portsPerSwitch = 4 // of each kind
+	// busNumbers is the range of each root bus. 16 EFA devices and 8
+	// accelerators take 33 of it: the root bus, and for each switch its upstream
+	// and internal bus and one a port. The first range is the machine's own.
 	busNumbers = 64
 )
 
@@ -30,35 +31,61 @@ type pcieSlot struct {
 	bus string // QEMU's id of it; "" is the machine's root bus
 }
 
-// pcieTree gives n slots, and QEMU's arguments for the bridges above them:
-// none for up to one slot. Slots are in the order in which a kernel finds the
-// devices, and the first half of them is on NUMA node 0.
-func pcieTree(n int) (slots []pcieSlot, args []string) {
-	if n <= 1 {
-		return make([]pcieSlot, n), nil
+// pcieLayout is where the devices are.
+type pcieLayout struct {
+	efa, accelerators []pcieSlot // in the order in which a kernel finds the devices
+	bridges           []string   // QEMU's arguments for what is above them
+	numa              bool       // on two NUMA nodes, the first half of each kind on node 0
+}
+
+// pcieTree places devices. A single one has no bridges above it.
+func pcieTree(efa, accelerators int) (l pcieLayout) {
+	if efa+accelerators <= 1 {
+		l.efa, l.accelerators = make([]pcieSlot, efa), make([]pcieSlot, accelerators)
+		return l
 	}
-	device := func(format string, a ...any) { args = append(args, "-device", fmt.Sprintf(format, a...)) }
+	l.numa = efa > 1 || accelerators > 1
+	device := func(format string, a ...any) { l.bridges = append(l.bridges, "-device", fmt.Sprintf(format, a...)) }
 	// The firmware's tables, and so the kernel, list root buses in the reverse of
 	// the order in which QEMU made them.
-	for numa := numaNodes - 1; numa >= 0; numa-- {
+	for numa := numaNodes - 1; l.numa && numa >= 0; numa-- {
 		device("pxb-pcie,id=numa%d,bus=pcie.0,bus_nr=%d,numa_node=%d", numa, (numa+1)*busNumbers, numa)
 	}
 	ports := 0 // chassis numbers: QEMU wants each port's to be its own
 	for numa := range numaNodes {
-		for i := range slotsOn(numa, n) {
-			sw := fmt.Sprintf("switch%d.%d", numa, i/portsPerSwitch)
-			if i%portsPerSwitch == 0 {
-				ports++
-				device("pcie-root-port,id=%s.root,bus=numa%d,chassis=%d,slot=0,addr=%d", sw, numa, ports, i/portsPerSwitch)
-				device("x3130-upstream,id=%s,bus=%s.root", sw, sw)
+		nics, accels := efa, accelerators
+		if l.numa {
+			nics, accels = slotsOn(numa, efa), slotsOn(numa, accelerators)
+		} else if numa > 0 {
+			break
+		}
+		switches := (max(nics, accels) + portsPerSwitch - 1) / portsPerSwitch
+		for s := range switches {
+			sw := fmt.Sprintf("switch%d.%d", numa, s)
+			root, slot := fmt.Sprintf("numa%d", numa), fmt.Sprintf(",addr=%d", s)
+			if !l.numa {
+				root, slot = "pcie.0", "" // wherever there is room
 			}
 			ports++
-			port := fmt.Sprintf("port%d.%d", numa, i)
-			device("xio3130-downstream,id=%s,bus=%s,chassis=%d,slot=0,addr=%d", port, sw, ports, i%portsPerSwitch)
-			slots = append(slots, pcieSlot{bus: port})
+			device("pcie-root-port,id=%s.root,bus=%s,chassis=%d,slot=0%s", sw, root, ports, slot)
+			device("x3130-upstream,id=%s,bus=%s.root", sw, sw)
+			addr := 0
+			add := func(kind string, i int) pcieSlot {
+				ports++
+				port := fmt.Sprintf("%s%d.%d", kind, numa, i)
+				device("xio3130-downstream,id=%s,bus=%s,chassis=%d,slot=0,addr=%d", port, sw, ports, addr)
+				addr++
+				return pcieSlot{bus: port}
+			}
+			for i := s * portsPerSwitch; i < min(nics, (s+1)*portsPerSwitch); i++ {
+				l.efa = append(l.efa, add("port", i))
+			}
+			for i := s * accels / switches; i < (s+1)*accels/switches; i++ {
+				l.accelerators = append(l.accelerators, add("accelport", i))
+			}
 		}
 	}
-	return slots, args
+	return l
 }
 
 // slotsOn gives how many of n slots lie on a NUMA node: the first has the odd

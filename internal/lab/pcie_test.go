@@ -9,45 +9,72 @@ import (
 )
 
 func TestPCIeTree(t *testing.T) {
-	for _, n := range []int{0, 1, 2, 3, 5, 8, 9, 31, 32} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			slots, args := pcieTree(n)
-			if len(slots) != n {
-				t.Fatalf("%d slots", len(slots))
+	for _, c := range []struct{ efa, accelerators int }{
+		{0, 0}, {1, 0}, {0, 1}, {2, 0}, {0, 2}, {1, 1}, {2, 1}, {1, 2}, {3, 0}, {5, 3}, {8, 8}, {9, 2}, {31, 0},
+		{0, MaxAccelerators}, {MaxEFA, 0}, {MaxEFA, MaxAccelerators},
+	} {
+		t.Run(fmt.Sprint(c.efa, "+", c.accelerators), func(t *testing.T) {
+			l := pcieTree(c.efa, c.accelerators)
+			if len(l.efa) != c.efa || len(l.accelerators) != c.accelerators {
+				t.Fatalf("%d and %d slots", len(l.efa), len(l.accelerators))
 			}
-			if n <= 1 {
-				if len(args) > 0 {
-					t.Errorf("bridges for %d device: %q", n, args)
+			if numa := c.efa > 1 || c.accelerators > 1; l.numa != numa {
+				t.Errorf("on two NUMA nodes: %v", l.numa)
+			}
+			if c.efa+c.accelerators <= 1 {
+				if len(l.bridges) > 0 {
+					t.Errorf("bridges for one device: %q", l.bridges)
 				}
 				return
 			}
-			parent, chassis := map[string]string{"pcie.0": ""}, map[string]bool{}
-			for i := 1; i < len(args); i += 2 {
-				d := properties(args[i])
+			parent, chassis, places := map[string]string{"pcie.0": ""}, map[string]bool{}, map[string]bool{}
+			for i := 1; i < len(l.bridges); i += 2 {
+				d := properties(l.bridges[i])
 				if _, ok := parent[d["bus"]]; !ok {
-					t.Errorf("%s: there is no bus %q before it", args[i], d["bus"])
+					t.Errorf("%s: there is no bus %q before it", l.bridges[i], d["bus"])
 				}
 				parent[d["id"]] = d["bus"]
 				if c, ok := d["chassis"]; ok {
 					if chassis[c] {
-						t.Errorf("%s: its chassis has been used", args[i])
+						t.Errorf("%s: its chassis has been used", l.bridges[i])
 					}
 					chassis[c] = true
 				}
+				if addr, ok := d["addr"]; ok {
+					if at := d["bus"] + " " + addr; places[at] {
+						t.Errorf("%s: its place is taken", l.bridges[i])
+					} else {
+						places[at] = true
+					}
+				}
 			}
-			perSwitch := map[string]int{}
-			for i, s := range slots {
-				up := parent[s.bus]
-				if perSwitch[up]++; perSwitch[up] > portsPerSwitch {
-					t.Errorf("more than %d devices on %s", portsPerSwitch, up)
+			nics := map[string]int{} // by switch
+			for kind, slots := range map[string][]pcieSlot{"EFA device": l.efa, "accelerator": l.accelerators} {
+				perSwitch := map[string]int{}
+				for i, s := range slots {
+					up := parent[s.bus]
+					if perSwitch[up]++; perSwitch[up] > portsPerSwitch {
+						t.Errorf("more than %d of kind %s on %s", portsPerSwitch, kind, up)
+					}
+					want := "pcie.0"
+					if l.numa {
+						want = "numa0"
+						if i >= (len(slots)+1)/2 {
+							want = "numa1"
+						}
+					}
+					if root := parent[parent[up]]; root != want {
+						t.Errorf("%s %d is below %s, want %s", kind, i, root, want)
+					}
 				}
-				root := parent[parent[up]]
-				want := "numa0"
-				if i >= (n+1)/2 {
-					want = "numa1"
+				if kind == "EFA device" {
+					nics = perSwitch
 				}
-				if root != want {
-					t.Errorf("device %d is below %s, want %s", i, root, want)
+			}
+			// As many of one as of the other: each has one of the other near it.
+			for i, s := range l.accelerators {
+				if c.efa >= c.accelerators && nics[parent[s.bus]] == 0 {
+					t.Errorf("accelerator %d has no EFA device on its switch", i)
 				}
 			}
 		})

@@ -44,21 +44,22 @@ const maxPayload = 1 << 20
 
 // guestSetup is what a guest needs to know.
 type guestSetup struct {
-	Node    int         `json:"node"`
-	Addrs   []string    `json:"addrs"` // of every node, in their order
-	Prefix  int         `json:"prefix"`
-	MTU     int         `json:"mtu"`  // bytes
-	Link    Link        `json:"link"` // rxe, siw or none
-	EFA     int         `json:"efa"`  // devices to wait for
-	Modules []string    `json:"modules,omitempty"`
-	Out     bool        `json:"out"` // /peerdirect/out is shared
-	Kernel  string      `json:"kernel"`
-	Command []string    `json:"command"`
-	Env     []string    `json:"env,omitempty"`
-	Term    string      `json:"term,omitempty"`
-	Window  *windowSize `json:"window,omitempty"` // set: the command gets a terminal
+	Node         int         `json:"node"`
+	Addrs        []string    `json:"addrs"` // of every node, in their order
+	Prefix       int         `json:"prefix"`
+	MTU          int         `json:"mtu"`          // bytes
+	Link         Link        `json:"link"`         // rxe, siw or none
+	EFA          int         `json:"efa"`          // devices to wait for
+	Accelerators int         `json:"accelerators"` // likewise
+	Modules      []string    `json:"modules,omitempty"`
+	Out          bool        `json:"out"` // /peerdirect/out is shared
+	Kernel       string      `json:"kernel"`
+	Command      []string    `json:"command"`
+	Env          []string    `json:"env,omitempty"`
+	Term         string      `json:"term,omitempty"`
+	Window       *windowSize `json:"window,omitempty"` // set: the command gets a terminal
 
-	efaNames []string // what the guest found
+	efaNames, acceleratorNames []string // what the guest found
 }
 
 type windowSize struct {

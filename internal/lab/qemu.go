@@ -17,22 +17,26 @@ import (
 // machine is one guest before it runs: everything that QEMU's command line is
 // made of.
 type machine struct {
-	qemu     *root    // whose QEMU
-	root     *root    // whose kernel and file system
-	layer    string   // tree above the root's, or ""
-	efa      []string // sockets of vfio-user servers, one a device
-	name     string
-	node     int
-	cpus     int
-	memory   int // MiB
-	accel    string
-	agent    string // executable on the host
-	source   string // folder on the host
-	out      string // folder on the host, or ""
-	logs     string // folder for copies of what console and QEMU say, or ""
-	mtu      int
-	extra    []string
-	extraFDs []*os.File // descriptors FirstFD and on of QEMU
+	qemu              *root      // whose QEMU
+	root              *root      // whose kernel and file system
+	layer             string     // tree above the root's, or ""
+	efa               []string   // sockets of vfio-user servers, one a device
+	accelerators      []*os.File // their memory
+	acceleratorMemory int        // of each, MiB
+	module            string     // folder with the accelerators' driver
+	iommu             bool
+	name              string
+	node              int
+	cpus              int
+	memory            int // MiB
+	accel             string
+	agent             string // executable on the host
+	source            string // folder on the host
+	out               string // folder on the host, or ""
+	logs              string // folder for copies of what console and QEMU say, or ""
+	mtu               int
+	extra             []string
+	extraFDs          []*os.File // descriptors FirstFD and on of QEMU
 }
 
 // guest is a running QEMU.
@@ -77,11 +81,19 @@ func (m *machine) arguments() []string {
 		"-netdev", fmt.Sprintf("stream,id=link,server=off,addr.type=fd,addr.str=%d", linkFD),
 		"-device", fmt.Sprintf("virtio-net-pci,netdev=link,mac=52:54:00:00:00:%02x,host_mtu=%d,romfile=", m.node+1, m.mtu),
 	}
+	pcie := pcieTree(len(m.efa), len(m.accelerators))
 	args = append(args, accelArgs(m.accel)...)
-	args = append(args, memoryArguments(m.memory, m.cpus, len(m.efa) > 1)...)
+	args = append(args, memoryArguments(m.memory, m.cpus, pcie.numa)...)
+	if m.iommu {
+		// caching-mode: QEMU wants it where a device of another process is.
+		args = append(args, "-device", "intel-iommu,caching-mode=on")
+	}
 	args = append(args, share9p("root", m.root.tree(), true)...)
 	if m.layer != "" {
 		args = append(args, share9p("layer", m.layer, true)...)
+	}
+	if len(m.accelerators) > 0 {
+		args = append(args, share9p("accel", m.module, true)...)
 	}
 	args = append(args, share9p("bin", filepath.Dir(m.agent), true)...)
 	args = append(args, share9p("src", m.source, true)...)
@@ -91,7 +103,9 @@ func (m *machine) arguments() []string {
 	args = append(args, m.extra...)
 	// Last: a device that names no bus goes to the first with a free slot, which
 	// could be one of these, where only bridges fit.
-	return append(args, efaArguments(m.efa)...)
+	args = append(args, pcie.bridges...)
+	args = append(args, efaArguments(m.efa, pcie.efa)...)
+	return append(args, acceleratorArguments(pcie.accelerators, FirstFD+len(m.extraFDs), m.acceleratorMemory)...)
 }
 
 func (m *machine) kernelCommandLine() string {
@@ -100,6 +114,11 @@ func (m *machine) kernelCommandLine() string {
 	s := "console=ttyS0 panic=-1 oops=panic no_timer_check mitigations=off peerdirect_agent=" + filepath.Base(m.agent)
 	if m.layer != "" {
 		s += " peerdirect_layer=1"
+	}
+	if m.iommu {
+		// Translation is for who asks for it (vfio): addresses on the bus stay
+		// what they are without.
+		s += " intel_iommu=on iommu=pt"
 	}
 	return s
 }
@@ -159,6 +178,7 @@ func (m *machine) boot() (*guest, error) {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, theirs)
 	}
 	cmd.ExtraFiles = append(cmd.ExtraFiles, m.extraFDs...)
+	cmd.ExtraFiles = append(cmd.ExtraFiles, m.accelerators...)
 	if m.logs != "" {
 		var err error
 		if g.console.file, err = os.Create(filepath.Join(m.logs, m.name+".console")); err == nil {

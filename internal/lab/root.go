@@ -65,6 +65,11 @@ func Build(ctx context.Context, k Kernel, log io.Writer) (Built, error) {
 		return Built{}, err
 	}
 	defer r.Close()
+	module, err := openModule(ctx, r, log)
+	if err != nil {
+		return Built{}, err
+	}
+	defer module.Close()
 	b := Built{Schema: BuiltSchema, Kernel: k.Series, Release: r.Release, Dir: r.dir}
 	if built {
 		b.Seconds = time.Since(start).Seconds()

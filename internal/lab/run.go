@@ -40,6 +40,13 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 
+	var module *entry
+	if o.Accelerators.Count > 0 {
+		if module, err = openModule(ctx, guestRoot, o.Log); err != nil {
+			return err
+		}
+		defer module.Close()
+	}
 	var layer *entry
 	if o.Layer.Name != "" {
 		if layer, err = openLayer(ctx, o.Layer, o.Log); err != nil {
@@ -57,7 +64,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	for _, limit := range bootLimits {
 		r := newRun(o, qemu, guestRoot)
-		r.layer, r.logs = layer, logs
+		r.module, r.layer, r.logs = module, layer, logs
 		r.bootLimit = limit + time.Duration(o.Nodes)*(10*time.Second+time.Duration(o.EFA.Count)*efaWaitEach)
 		var stuck *bootError
 		if err = r.run(ctx); !errors.As(err, &stuck) {
@@ -95,17 +102,19 @@ func qemuRoot(ctx context.Context, log io.Writer) (*root, error) {
 // one loop that decides.
 type labRun struct {
 	Options
-	qemu, root *root
-	layer      *entry // nil for none
-	logs       string
-	efa        *efaServers   // nil for none
-	bootLimit  time.Duration // until all are ready
-	guests     []*guest
-	conns      []*frameConn
-	out        prefixer
-	events     chan event
-	stopped    chan struct{} // closed once nobody takes events
-	readers    sync.WaitGroup
+	qemu, root   *root
+	module       *entry // the accelerators' driver, nil for none
+	layer        *entry // nil for none
+	logs         string
+	accelerators *acceleratorMemory // nil for none
+	efa          *efaServers        // nil for none
+	bootLimit    time.Duration      // until all are ready
+	guests       []*guest
+	conns        []*frameConn
+	out          prefixer
+	events       chan event
+	stopped      chan struct{} // closed once nobody takes events
+	readers      sync.WaitGroup
 }
 
 // event is what a guest's reader tells the loop.
@@ -130,11 +139,15 @@ func (r *labRun) run(ctx context.Context) error {
 		}
 		r.readers.Wait()
 		r.efa.close()
+		r.accelerators.close()
 		r.out.flush()
 	}()
+	var err error
+	if r.accelerators, err = r.Accelerators.allocate(r.Nodes); err != nil {
+		return err
+	}
 	if r.EFA.Count > 0 {
-		var err error
-		if r.efa, err = r.EFA.serve(r.Nodes, r.Log); err != nil {
+		if r.efa, err = r.EFA.serve(r.Nodes, r.accelerators, r.Log); err != nil {
 			return err
 		}
 	}
@@ -285,10 +298,14 @@ func (r *labRun) boot(node int) (*guest, error) {
 	m := &machine{
 		qemu: r.qemu, root: r.root,
 		name: fmt.Sprintf("node%d", node), node: node,
-		cpus: r.CPUs, memory: r.Memory, accel: r.Accel,
+		cpus: r.CPUs, memory: r.Memory, accel: r.Accel, iommu: r.IOMMU,
 		agent: r.Agent, source: r.Source, out: r.Out, logs: r.logs,
-		mtu: jumbo,
-		efa: r.efa.sockets(node),
+		mtu:          jumbo,
+		efa:          r.efa.sockets(node),
+		accelerators: r.accelerators.node(node), acceleratorMemory: r.Accelerators.Memory,
+	}
+	if r.module != nil {
+		m.module = r.module.dir
 	}
 	if r.layer != nil {
 		m.layer = filepath.Join(r.layer.dir, "tree")
@@ -304,7 +321,7 @@ func (r *labRun) boot(node int) (*guest, error) {
 
 func (r *labRun) setup(node int) guestSetup {
 	s := guestSetup{
-		Node: node, Prefix: 24, MTU: jumbo, Link: r.Link, EFA: r.EFA.Count, Modules: r.Modules,
+		Node: node, Prefix: 24, MTU: jumbo, Link: r.Link, EFA: r.EFA.Count, Accelerators: r.Accelerators.Count, Modules: r.Modules,
 		Out: r.Out != "", Kernel: r.Kernel.Series, Command: r.Command, Env: r.Env,
 	}
 	for n := range r.Nodes {
