@@ -18,6 +18,14 @@
 // every rail must pass. An [Opener] says which to use: [RCOptions], [EFAOptions],
 // what [Named] finds by a device's name, or a node of an [Embedded].
 //
+// # Memory
+//
+// Pages lie in memory of the process, or with [Options].Memory in that of an
+// exporter of package dmabuf: an accelerator's, which each NIC registers by its
+// dma-buf (an [Export]) and the CPU copies in and out through the exporter. Each
+// side has its own. A NIC that refuses is a [MemoryError]; no page goes another way
+// instead.
+//
 // # What goes over the wire
 //
 // A TCP connection (package verbs/exchange) carries a hello, by which both sides

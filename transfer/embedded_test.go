@@ -309,7 +309,7 @@ func TestKindsThatDoNotConnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, err = greet(t.Context(), conn, "test", hello{Kind: KindRC, NICs: 1, Queues: 1})
+	_, _, err = greet(t.Context(), conn, "test", hello{Kind: KindRC, NICs: 1, Queues: 1})
 	for _, err := range []error{err, <-warned} {
 		if !errors.Is(err, exchange.ErrMismatch) || !strings.Contains(err.Error(), "--device") {
 			t.Errorf("%v", err)

@@ -134,7 +134,7 @@ func BenchmarkPlan(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			region := &Region{addr: 1 << 40, length: l.Span()}
+			region := &Region{addr: 1 << 40, length: l.Span(), lkeys: []uint32{1}, rkeys: []uint32{2}}
 			w, err := Pages(region, 0, region.Descriptor(), l)
 			if err != nil {
 				b.Fatal(err)

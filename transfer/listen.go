@@ -44,8 +44,9 @@ type Listener struct {
 }
 
 type greeted struct {
-	conn *exchange.Conn
-	want Want
+	conn   *exchange.Conn
+	want   Want
+	theirs hello
 }
 
 const (
@@ -69,7 +70,7 @@ func Listen(ctx context.Context, addr string, o ListenOptions) (*Listener, error
 	if err != nil {
 		return nil, err
 	}
-	if err := probe.Close(); err != nil {
+	if err := errors.Join(tryMemory(probe, o.Memory), probe.Close()); err != nil {
 		return nil, err
 	}
 	listen, err := exchange.Listen(ctx, addr)
@@ -120,7 +121,7 @@ func (l *Listener) accept(ctx context.Context) {
 func (l *Listener) greet(ctx context.Context, conn *exchange.Conn) {
 	within, cancel := context.WithTimeout(ctx, greetTime)
 	rail := l.options.Rail
-	want, err := greet(within, conn, l.options.Program, hello{Kind: rail.Kind(), NICs: rail.NICs()})
+	want, theirs, err := greet(within, conn, l.options.Program, hello{Kind: rail.Kind(), NICs: rail.NICs(), Memory: memoryName(l.options.Memory)})
 	cancel()
 	if err != nil {
 		conn.Close()
@@ -132,7 +133,7 @@ func (l *Listener) greet(ctx context.Context, conn *exchange.Conn) {
 	watched, unwatch := conn.Watch(ctx)
 	defer unwatch()
 	select {
-	case l.greeted <- greeted{conn, want}:
+	case l.greeted <- greeted{conn, want, theirs}:
 	case <-watched.Done():
 		conn.Close() // it went while others were served
 	}
@@ -163,6 +164,7 @@ func (l *Listener) Receive(ctx context.Context) (*Result, error) {
 	o := l.options
 	r := newReceiver(newSession(ctx, o.Options, g.conn, RoleReceiver), o.MaxBytes)
 	r.corrupt = o.corrupt
+	r.result.Conditions.PeerMemory = g.theirs.Memory
 	err := r.connect(g.want)
 	if err == nil {
 		err = r.run()

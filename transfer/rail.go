@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
@@ -33,8 +34,14 @@ type Rail interface {
 
 	// Register makes memory reachable for this NIC and, by the region's
 	// descriptor, for peers, who may write it. The memory is mapped or C
-	// memory and stays until the region is closed.
+	// memory and stays until the region is closed. Regions may be made and
+	// closed by other goroutines than the rail's, until its Close is called.
 	Register(mem []byte) (*Region, error)
+
+	// RegisterExport does the same for memory of an exporter, by its dma-buf.
+	// It is a *MemoryError of the class ErrUnsupported where the NIC's driver
+	// takes no dma-bufs.
+	RegisterExport(e *Export) (*Region, error)
 
 	// Connect connects the rail to the one at the other end of a control
 	// connection, which must call Connect as well. The control connection must
@@ -93,6 +100,7 @@ type Info struct {
 	Queues    int    // queue pairs of each NIC to each peer
 	Path      string // how work gets into the queues: "libibverbs", "direct", or why not
 	Embedded  bool   // the device is software in this process
+	MaxRegion uint64 // bytes of a region, as the device tells; 0 if it does not
 }
 
 // Peer names a connected peer of one rail.
@@ -168,7 +176,9 @@ type Region struct {
 	length uint64
 	lkeys  []uint32 // one for each NIC
 	rkeys  []uint32
-	close  func() error
+
+	mu    sync.Mutex
+	close func() error
 }
 
 // Local is a piece of a region, as an operation names it.
@@ -197,6 +207,8 @@ func (r *Region) Descriptor() Descriptor {
 
 // Close deregisters the memory. It may be called again.
 func (r *Region) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.close == nil {
 		return nil
 	}

@@ -96,7 +96,7 @@ type EFA struct {
 	recvs  *efa.RecvBatch
 	inbox  *efaPinned // receive buffers; peers cannot reach them
 	notice *efaPinned // what peers name as the target of notices without bytes
-	mrs    []*Region
+	mrs    regions
 
 	peers  []*efaPeer
 	byName map[uint32]*efaPeer // by what completions tell of a sender
@@ -186,6 +186,7 @@ func (r *EFA) open() (err error) {
 	r.info = Info{
 		Device: r.dev.Name(), NICs: 1, Port: 1, Transport: "EFA SRD", LinkLayer: "unspecified", MTU: a.MTU,
 		GID: a.GID.String(), Queues: 1, Path: r.ep.Path().String(), Embedded: o.embedded != nil,
+		MaxRegion: a.MaxMRSize,
 	}
 	for i := range receives {
 		r.receive(uint64(i))
@@ -253,20 +254,6 @@ func (r *EFA) Depth() int { return r.options.SendDepth }
 // Receives is how many messages and notices a peer may send ahead.
 func (r *EFA) Receives() int { return r.options.RecvDepth }
 
-// Register makes memory reachable for this NIC and its peers.
-func (r *EFA) Register(mem []byte) (*Region, error) {
-	if r.closed {
-		return nil, verbs.ErrClosed
-	}
-	mr, err := r.dev.Register(mem, efa.LocalWrite|efa.RemoteWrite)
-	if err != nil {
-		return nil, err
-	}
-	region := &Region{addr: mr.IOVA(), length: mr.Length(), lkeys: []uint32{mr.LKey()}, rkeys: []uint32{mr.RKey()}, close: mr.Close}
-	r.mrs = append(r.mrs, region)
-	return region, nil
-}
-
 // receive adds the receive of a buffer, which the next repost posts.
 func (r *EFA) receive(buffer uint64) {
 	r.recvs.Recv(r.inbox.mr.At(buffer*MessageSize, MessageSize), efaIDRecv|buffer)
@@ -311,9 +298,7 @@ func (r *EFA) Close() error {
 			try(p.link.Close())
 		}
 	}
-	for _, region := range r.mrs {
-		try(region.Close())
-	}
+	try(r.mrs.close())
 	try(r.inbox.close())
 	try(r.notice.close())
 	if r.dev != nil {

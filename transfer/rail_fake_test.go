@@ -89,6 +89,11 @@ func (r *fakeRail) Register(mem []byte) (*Region, error) {
 	}, nil
 }
 
+// RegisterExport is refused, as by most drivers.
+func (r *fakeRail) RegisterExport(e *Export) (*Region, error) {
+	return nil, &MemoryError{Memory: e.memory.Exporter(), Device: "fake0", Err: errors.ErrUnsupported}
+}
+
 func (r *fakeRail) Connect(ctx context.Context, via *exchange.Conn) (Peer, error) {
 	local, remote := via.LocalAddr().String(), via.RemoteAddr().String()
 	r.net.mu.Lock()

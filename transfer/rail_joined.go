@@ -27,7 +27,7 @@ const MaxNICs = 64
 type Joined struct {
 	members []*member
 	peers   []*joinedPeer
-	regions []*Region
+	regions regions
 
 	got        []Completion // polled, and translated
 	head, tail int          // of those that Poll has not given yet
@@ -83,6 +83,11 @@ func Join(rails ...Rail) (*Joined, error) {
 func (j *Joined) Info() Info {
 	i := j.members[0].rail.Info()
 	i.NICs = len(j.members)
+	for _, m := range j.members {
+		if most := m.rail.Info().MaxRegion; most > 0 && (i.MaxRegion == 0 || most < i.MaxRegion) {
+			i.MaxRegion = most
+		}
+	}
 	if n := len(j.members); n > 1 {
 		i.Device += ".." + j.members[n-1].rail.Info().Device
 	}
@@ -113,6 +118,15 @@ func (j *Joined) Receives() int { return j.members[0].rail.Receives() }
 
 // Register makes memory reachable for every NIC.
 func (j *Joined) Register(mem []byte) (*Region, error) {
+	return j.register(func(r Rail) (*Region, error) { return r.Register(mem) })
+}
+
+// RegisterExport does it by dma-buf.
+func (j *Joined) RegisterExport(e *Export) (*Region, error) {
+	return j.register(func(r Rail) (*Region, error) { return r.RegisterExport(e) })
+}
+
+func (j *Joined) register(with func(Rail) (*Region, error)) (*Region, error) {
 	if j.closed {
 		return nil, verbs.ErrClosed
 	}
@@ -125,7 +139,7 @@ func (j *Joined) Register(mem []byte) (*Region, error) {
 		return errors.Join(errs...)
 	}}
 	for i, m := range j.members {
-		p, err := m.rail.Register(mem)
+		p, err := with(m.rail)
 		if err != nil {
 			return nil, errors.Join(err, region.Close())
 		}
@@ -137,8 +151,7 @@ func (j *Joined) Register(mem []byte) (*Region, error) {
 		region.addr, region.length = p.addr, p.length
 		region.lkeys, region.rkeys = append(region.lkeys, p.lkeys[0]), append(region.rkeys, p.rkeys[0])
 	}
-	j.regions = append(j.regions, region)
-	return region, nil
+	return j.regions.add(region), nil
 }
 
 // Connect connects each NIC with the peer's of the same number.
@@ -388,8 +401,6 @@ func (j *Joined) Close() error {
 		errs = append(errs, m.rail.Close())
 	}
 	// The regions are the members', which have closed them; they only learn it.
-	for _, r := range j.regions {
-		errs = append(errs, r.Close())
-	}
+	errs = append(errs, j.regions.close())
 	return errors.Join(errs...)
 }

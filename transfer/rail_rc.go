@@ -98,7 +98,7 @@ type RC struct {
 	cq      *verbs.CQ
 	inbox   *pinned // receive buffers of all peers
 	outbox  *pinned // notices where the transport has no immediate
-	regions []*Region
+	regions regions
 
 	peers  []*rcPeer
 	queues []*rcQueue // by their index in a work request's ID
@@ -223,6 +223,9 @@ func (r *RC) describe() error {
 		Device: r.dev.Name(), Port: o.Port, Transport: r.dev.Transport().String(),
 		LinkLayer: port.LinkLayer.String(), MTU: port.ActiveMTU.Bytes(), NICs: 1, Path: "libibverbs",
 	}
+	if a, err := r.dev.Attr(); err == nil {
+		r.info.MaxRegion = a.MaxMRSize
+	}
 	switch {
 	case o.GIDIndex != nil:
 		if r.gid, err = r.dev.GIDAt(o.Port, *o.GIDIndex); err != nil {
@@ -278,20 +281,6 @@ func (r *RC) Depth() int { return r.options.Queues * r.options.SendDepth }
 
 // Receives is how many messages and notices a peer may send ahead.
 func (r *RC) Receives() int { return r.options.RecvDepth }
-
-// Register makes memory reachable for this NIC and its peers.
-func (r *RC) Register(mem []byte) (*Region, error) {
-	if r.closed {
-		return nil, verbs.ErrClosed
-	}
-	mr, err := r.pd.Register(mem, verbs.LocalWrite|verbs.RemoteWrite)
-	if err != nil {
-		return nil, err
-	}
-	region := &Region{addr: mr.IOVA(), length: mr.Length(), lkeys: []uint32{mr.LKey()}, rkeys: []uint32{mr.RKey()}, close: mr.Close}
-	r.regions = append(r.regions, region)
-	return region, nil
-}
 
 // Connect connects to the rail at the other end of a control connection.
 func (r *RC) Connect(ctx context.Context, via *exchange.Conn) (Peer, error) {
@@ -377,9 +366,7 @@ func (r *RC) Close() error {
 			try(p.link.Close())
 		}
 	}
-	for _, region := range r.regions {
-		try(region.Close())
-	}
+	try(r.regions.close())
 	try(r.inbox.close())
 	try(r.outbox.close())
 	if r.cq != nil {

@@ -4,17 +4,16 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
-
-	"github.com/peerdirect/peerdirect/verbs"
 )
 
 // receiver is the side that the pages go to.
 type receiver struct {
 	*session
 	maxBytes uint64
-	memory   *verbs.Buffer
+	memory   *memory
 	layout   Layout
 	target   func(int) int
+	order    []uint32 // of the pages in the memory
 	rounds   uint32
 
 	epoch   uint32
@@ -75,14 +74,15 @@ func (r *receiver) agree() (err error) {
 		return fmt.Errorf("%w: the pages span %d bytes, %d are allowed (--max-bytes)", ErrLimit, span, r.maxBytes)
 	}
 	r.tell(r.progress(StageRegister))
-	if r.memory, err = verbs.NewBuffer(int(r.layout.Span()), verbs.BufferOptions{}); err != nil {
+	if r.memory, err = newMemory(r.options.Memory, r.layout.Span()); err != nil {
 		return err
 	}
-	region, err := r.rail.Register(r.memory.Bytes())
+	region, err := r.memory.register(r.rail)
 	if err != nil {
 		return err
 	}
 	r.target = r.layout.TargetSlots()
+	r.order = r.memory.order(r.layout, r.target)
 	r.theirs, r.mine = newPageSums(r.layout.Pages), newPageSums(r.layout.Pages)
 	r.chunks = make([]bool, (r.layout.Pages+sumsPerMessage-1)/sumsPerMessage)
 	r.expect()
@@ -134,9 +134,13 @@ func (r *receiver) advance() error {
 func (r *receiver) compare() (failed, err error) {
 	r.tell(r.progress(StageVerify))
 	if r.corrupt != nil {
-		r.corrupt(r.memory.Bytes())
+		if err := r.memory.damage(r.corrupt); err != nil {
+			return nil, err
+		}
 	}
-	r.mine.compute(r.memory.Bytes(), r.layout, r.target)
+	if err := r.memory.sum(r.mine, r.layout, r.order, r.target); err != nil {
+		return nil, err
+	}
 	bad := differences(r.mine, r.theirs)
 	r.result.PageOK = make([]bool, r.layout.Pages)
 	for i := range r.result.PageOK {

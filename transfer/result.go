@@ -8,7 +8,7 @@ import (
 )
 
 // Schema names the form of a Result in JSON; it changes when a field does.
-const Schema = "peerdirect.transfer/3"
+const Schema = "peerdirect.transfer/4"
 
 // Roles of a Result.
 const (
@@ -44,6 +44,13 @@ type Result struct {
 	ControlSent     uint64 `json:"control_sent_bytes"`     // by the TCP connection that connects
 	ControlReceived uint64 `json:"control_received_bytes"` //
 
+	// What the two sides said to each other over the rail, by SEND out of host
+	// memory and into it; but for the receiver's last word, which the sender may not
+	// wait for (16 bytes). Where the pages lie in an accelerator, a NIC touches
+	// nothing else of host memory.
+	MessagesSent     uint64 `json:"messages_sent_bytes"`
+	MessagesReceived uint64 `json:"messages_received_bytes"`
+
 	// What went through the TCP connections that link the software devices of two
 	// processes, pages included. It is 0 for all other devices, whose pages do not
 	// go through a socket.
@@ -63,6 +70,8 @@ type Conditions struct {
 	NICs       int     `json:"nics"`
 	Embedded   bool    `json:"embedded"`  // the devices are software in this process
 	Path       string  `json:"data_path"` // how work gets into the queues
+	Memory     string  `json:"memory"`    // what this side's pages lie in: "host", or an exporter of dma-bufs
+	PeerMemory string  `json:"peer_memory"`
 	Port       int     `json:"port"`
 	Transport  string  `json:"transport"`
 	LinkLayer  string  `json:"link_layer"`

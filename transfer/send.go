@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/peerdirect/peerdirect/verbs"
 	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
 
@@ -67,8 +66,8 @@ func To(ctx context.Context, addr string, o SendOptions) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := hello{Kind: o.Rail.Kind(), NICs: probe.Info().NICs, Queues: probe.Info().Queues}
-	if err := probe.Close(); err != nil {
+	own := hello{Kind: o.Rail.Kind(), NICs: probe.Info().NICs, Queues: probe.Info().Queues, Memory: memoryName(o.Memory)}
+	if err := errors.Join(tryMemory(probe, o.Memory), probe.Close()); err != nil {
 		return nil, err
 	}
 	conn, err := exchange.DialOptions{Window: o.Window}.Dial(ctx, addr)
@@ -77,7 +76,7 @@ func To(ctx context.Context, addr string, o SendOptions) (*Result, error) {
 	}
 	greeting, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	want, err := greet(greeting, conn, o.Program, own)
+	want, theirs, err := greet(greeting, conn, o.Program, own)
 	if err != nil {
 		conn.Close()
 		if ctx.Err() != nil {
@@ -88,6 +87,7 @@ func To(ctx context.Context, addr string, o SendOptions) (*Result, error) {
 	want.Depth = o.Depth
 	cancel()
 	s := newSender(newSession(ctx, o.Options, conn, RoleSender), o)
+	s.result.Conditions.PeerMemory = theirs.Memory
 	err = s.connect(want)
 	if err == nil {
 		err = s.run()
@@ -100,7 +100,7 @@ func To(ctx context.Context, addr string, o SendOptions) (*Result, error) {
 type sender struct {
 	*session
 	o      SendOptions
-	memory *verbs.Buffer
+	memory *memory
 	region *Region
 	sums   pageSums
 	writes *Writes
@@ -150,8 +150,9 @@ func (s *sender) run() error {
 	for i := range s.o.Iterations {
 		s.epoch = uint32(i)
 		s.tell(s.progress(StageFill))
-		fill(s.memory.Bytes(), s.o.Layout, s.epoch)
-		s.sums.compute(s.memory.Bytes(), s.o.Layout, s.o.Layout.SourceSlot)
+		if err := s.fill(); err != nil {
+			return err
+		}
 		s.tell(s.progress(StageTransfer))
 		if err := s.move(); err != nil {
 			return err
@@ -169,14 +170,22 @@ func (s *sender) run() error {
 	return nil
 }
 
+// fill writes the epoch's pages, and sums what then is in the memory.
+func (s *sender) fill() error {
+	if err := s.memory.fill(s.o.Layout, s.epoch); err != nil {
+		return err
+	}
+	return s.memory.sum(s.sums, s.o.Layout, nil, s.o.Layout.SourceSlot)
+}
+
 // agree proposes the transfer and learns where the pages go.
 func (s *sender) agree() (err error) {
 	l := s.o.Layout
 	s.tell(s.progress(StageRegister))
-	if s.memory, err = verbs.NewBuffer(int(l.Span()), verbs.BufferOptions{}); err != nil {
+	if s.memory, err = newMemory(s.o.Memory, l.Span()); err != nil {
 		return err
 	}
-	if s.region, err = s.rail.Register(s.memory.Bytes()); err != nil {
+	if s.region, err = s.memory.register(s.rail); err != nil {
 		return err
 	}
 	s.sums = newPageSums(l.Pages)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/peerdirect/peerdirect/dmabuf"
 	"github.com/peerdirect/peerdirect/verbs"
 	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
@@ -26,10 +27,11 @@ var (
 // Options are what both sides of a transfer have. Zero fields take the default
 // in the comment.
 type Options struct {
-	Rail    Opener         // what the pages go by; default RCOptions{}, the machine's only device
-	Timeout time.Duration  // how long nothing may happen; default 30 s
-	Program string         // told to the peer, with its version
-	Tell    func(Progress) // called from the transfer's goroutine; must not block
+	Rail    Opener          // what the pages go by; default RCOptions{}, the machine's only device
+	Memory  dmabuf.Exporter // what this side's pages lie in; default nil, the process's own
+	Timeout time.Duration   // how long nothing may happen; default 30 s
+	Program string          // told to the peer, with its version
+	Tell    func(Progress)  // called from the transfer's goroutine; must not block
 }
 
 func (o *Options) defaults() {
@@ -121,6 +123,7 @@ func newSession(ctx context.Context, o Options, conn *exchange.Conn, role string
 	s := &session{options: o, conn: conn, user: ctx, creditAt: math.MaxInt}
 	s.result = &Result{Schema: Schema, Role: role}
 	s.result.Conditions.Kernel = kernelRelease()
+	s.result.Conditions.Memory = memoryName(o.Memory)
 	s.result.Conditions.Local, s.result.Conditions.Remote = conn.LocalAddr().String(), conn.RemoteAddr().String()
 	s.result.Conditions.TimeoutSec = o.Timeout.Seconds()
 	watched, unwatch := conn.Watch(ctx)
@@ -155,7 +158,7 @@ func (s *session) use(rail Rail) (err error) {
 
 // close ends the session: with a reason it tells the peer. The memory that the
 // peer could write is unmapped only after the queue pairs are gone.
-func (s *session) close(err error, memory *verbs.Buffer) error {
+func (s *session) close(err error, memory *memory) error {
 	if err != nil {
 		if !isVerify(err) { // that, the peer knows
 			err = s.conn.Fail(s.reason(err))
@@ -174,8 +177,8 @@ func (s *session) close(err error, memory *verbs.Buffer) error {
 	if s.outbox != nil && closing == nil {
 		closing = s.outbox.close()
 	}
-	if memory != nil && closing == nil {
-		closing = memory.Close()
+	if closing == nil {
+		closing = memory.close()
 	}
 	s.conn.Close()
 	s.unwatch()
@@ -257,6 +260,7 @@ func (s *session) handle(c *Completion) error {
 		return s.handler.notice(c.Imm)
 	case Message:
 		s.held++
+		s.result.MessagesReceived += uint64(len(c.Data))
 		if err := s.in.decode(c.Data); err != nil {
 			return err
 		}
@@ -310,6 +314,7 @@ func (s *session) send(m *message, counted bool) error {
 		s.credits--
 	}
 	op := [1]Op{{Kind: OpSend, Peer: s.peer, Local: s.outbox.write(slot, m), ID: idOutbox | uint64(slot)}}
+	s.result.MessagesSent += uint64(op[0].Local.Length)
 	return s.post(op[:])
 }
 

@@ -20,11 +20,14 @@ func (s pageSums) at(page int) uint32       { return binary.BigEndian.Uint32(s[4
 // digest is the one sum for all: the SHA-256 of the pages' sums.
 func (s pageSums) digest() [digestSize]byte { return sha256.Sum256(s) }
 
+// sum enters a page's bytes.
+func (s pageSums) sum(page int, bytes []byte) { s.set(page, crc32.Checksum(bytes, castagnoli)) }
+
 // compute sums the pages that lie in mem at the slots given.
 func (s pageSums) compute(mem []byte, l Layout, slot func(int) int) {
 	for i := range l.Pages {
 		at := slot(i) * l.PageSize
-		s.set(i, crc32.Checksum(mem[at:at+l.PageSize], castagnoli))
+		s.sum(i, mem[at:at+l.PageSize])
 	}
 }
 
@@ -33,13 +36,16 @@ func (s pageSums) compute(mem []byte, l Layout, slot func(int) int) {
 func fill(mem []byte, l Layout, epoch uint32) {
 	for i := range l.Pages {
 		at := l.SourceSlot(i) * l.PageSize
-		state := mix(l.Seed ^ uint64(epoch)<<32 ^ uint64(i))
-		page := mem[at : at+l.PageSize]
-		for len(page) >= 8 {
-			state += 0x9e3779b97f4a7c15
-			binary.LittleEndian.PutUint64(page, state^state>>29)
-			page = page[8:]
-		}
+		fillPage(mem[at:at+l.PageSize], l, epoch, i)
+	}
+}
+
+func fillPage(page []byte, l Layout, epoch uint32, i int) {
+	state := mix(l.Seed ^ uint64(epoch)<<32 ^ uint64(i))
+	for len(page) >= 8 {
+		state += 0x9e3779b97f4a7c15
+		binary.LittleEndian.PutUint64(page, state^state>>29)
+		page = page[8:]
 	}
 }
 

@@ -100,6 +100,10 @@ func TestPagesArriveOverAnUnorderedRail(t *testing.T) {
 				if r.sent.Checksum != r.received.Checksum || r.sent.Notices != r.received.Notices {
 					t.Errorf("the sides differ:\n%+v\n%+v", r.sent, r.received)
 				}
+				bye := r.received.MessagesSent - r.sent.MessagesReceived // which the sender need not wait for
+				if r.sent.MessagesSent != r.received.MessagesReceived || bye != 0 && bye != messageHeader || r.sent.MessagesSent == 0 {
+					t.Errorf("messages: sent %d and %d bytes, received %d and %d", r.sent.MessagesSent, r.received.MessagesSent, r.received.MessagesReceived, r.sent.MessagesReceived)
+				}
 				if r.received.ControlReceived != r.sent.ControlSent {
 					t.Errorf("control: sent %d, received %d bytes", r.sent.ControlSent, r.received.ControlReceived)
 				}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peerdirect/peerdirect/dmabuf"
 	"github.com/peerdirect/peerdirect/efa"
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/verbs"
@@ -39,6 +40,7 @@ func Run(t *testing.T, open Open) {
 		{"EveryNoticeComesOnce", everyNoticeOnce},
 		{"MessagesArriveWhole", messagesArrive},
 		{"WhatWaitsIsWoken", waitIsWoken},
+		{"ExportedMemoryIsWrittenAndRead", exportedMemory},
 		{"OperationsOutsideARegionAreRefused", outsideRefused},
 		{"AFailureIsToldOnceAndAllComesBack", failureOnce},
 		{"TheEndOfThePeerIsNoticed", peerEnds},
@@ -401,7 +403,7 @@ func peerEnds(t *testing.T, open Open) {
 // live counts the open objects of every library that rails are made on.
 func live() map[string]int {
 	n := make(map[string]int)
-	for lib, objects := range map[string]map[string]int{"verbs ": verbs.Live(), "efa ": efa.Live()} {
+	for lib, objects := range map[string]map[string]int{"verbs ": verbs.Live(), "efa ": efa.Live(), "dmabuf ": dmabuf.Live()} {
 		for kind, count := range objects {
 			n[lib+kind] = count
 		}

@@ -343,7 +343,7 @@ func (p *picture) latencies() {
 
 func (p *picture) verdict() {
 	p.line()
-	p.text(p.conditions())
+	p.text(p.conditions() + p.kinds())
 	good := 0
 	for _, ok := range p.PageOK {
 		if ok {
@@ -360,6 +360,15 @@ func (p *picture) verdict() {
 	for _, l := range lines {
 		p.line(p.paint(colour, l))
 	}
+}
+
+// kinds says what memory it was, where that is not the processes' own.
+func (p *picture) kinds() string {
+	c := p.Sent.Conditions
+	if c.Memory == transfer.HostMemory && c.PeerMemory == transfer.HostMemory || c.Memory == "" {
+		return ""
+	}
+	return fmt.Sprintf(" From %s memory to %s memory.", c.Memory, c.PeerMemory)
 }
 
 // conditions says what it ran on.

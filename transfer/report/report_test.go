@@ -15,7 +15,7 @@ import (
 
 func sides(pages, stride int, seed uint64, badPages ...int) Sides {
 	c := transfer.Conditions{
-		Device: "rxe0", Port: 1, Transport: "RoCE v2", LinkLayer: "Ethernet", GIDIndex: 1, MTU: 4096, Queues: 1,
+		Device: "rxe0", Memory: "cuda:0", PeerMemory: "host", Port: 1, Transport: "RoCE v2", LinkLayer: "Ethernet", GIDIndex: 1, MTU: 4096, Queues: 1,
 		Kernel: "7.3.4+deb13-amd64", Local: "192.0.2.2:41234", Remote: "192.0.2.1:18630",
 		PageSize: 64 << 10, PagesEach: pages, Stride: stride * 64 << 10, Seed: seed, Batch: 16, Depth: 64, TimeoutSec: 30,
 	}
@@ -34,6 +34,7 @@ func sides(pages, stride int, seed uint64, badPages ...int) Sides {
 	received := *sent
 	received.Role, received.Latency, received.Writes = transfer.RoleReceiver, nil, 0
 	received.Conditions.Batch, received.Conditions.Depth = 0, 0
+	received.Conditions.Memory, received.Conditions.PeerMemory = c.PeerMemory, c.Memory
 	s := Sides{From: "node1", To: "node0", Sent: sent, Received: &received, PageOK: make([]bool, pages)}
 	for i := range s.PageOK {
 		s.PageOK[i] = true

@@ -35,6 +35,13 @@ func Text(w io.Writer, r *transfer.Result) error {
 	if c.Device != "" {
 		fmt.Fprintf(&b, "  %s, linux %s\n", device(c), c.Kernel)
 	}
+	if c.Memory != "" {
+		from, to := c.Memory, c.PeerMemory
+		if r.Role == transfer.RoleReceiver {
+			from, to = to, from
+		}
+		fmt.Fprintf(&b, "  from %s memory to %s memory\n", from, to)
+	}
 	switch {
 	case r.Checksum == "":
 		b.WriteString("  not verified\n")

@@ -1,0 +1,5 @@
+//go:build !race
+
+package mrcache_test
+
+const raceEnabled = false
