@@ -121,6 +121,7 @@ func (l *labFlags) register(cmd *cobra.Command, timeout time.Duration) {
 	f.IntVar(&l.o.Memory, "memory", lab.DefaultMemory, "memory of each machine, MiB")
 	f.StringVar(&l.link, "link", "", "RDMA driver on the link, rxe, siw or none (default rxe, with --efa none)")
 	l.efa.register(cmd)
+	registerAccelerators(f, &l.o)
 	f.StringVar(&l.layer, "with", "", "lay more programs over the root: "+strings.Join(lab.LayerNames(), ", "))
 	f.StringArrayVar(&l.o.Modules, "module", nil, "load another kernel module, 'NAME [PARAMETER=VALUE...]'; repeatable")
 	f.StringVar(&l.o.Accel, "accel", lab.AccelTCG, "QEMU's accelerator, tcg, kvm or auto; icount: tcg with a clock that counts instructions")
@@ -180,10 +181,13 @@ it is:
   PEERDIRECT_PEERS    every other machine's
   PEERDIRECT_DEVICE   the RDMA device: rxe0 or siw0, or the first of --efa
   PEERDIRECT_EFA      the devices of --efa, separated by commas
+  PEERDIRECT_ACCELERATORS
+                      those of --accelerator, as exporters of dma-bufs: accel:0,accel:1
   PEERDIRECT_KERNEL   the kernel's series`,
 		Example: `  peerdirect lab run -- ibv_devinfo -v
   peerdirect lab run --nodes 2 -- sh -c 'ping -c 1 $PEERDIRECT_PEERS'
   peerdirect lab run --nodes 2 --efa 4 -- ibv_devinfo
+  peerdirect lab run --efa 2 --accelerator 2 -- lspci -tv
   peerdirect lab run --kernel 6.1 --out results -- sh -c 'uname -a >/peerdirect/out/kernel'`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -191,7 +195,9 @@ it is:
 			if err != nil {
 				return err
 			}
-			return labError(lab.Run(cmd.Context(), o))
+			err = lab.Run(cmd.Context(), o)
+			flags.efa.stats.print(cmd.ErrOrStderr())
+			return labError(err)
 		},
 	}
 	cmd.Flags().IntVar(&flags.o.Nodes, "nodes", 1, fmt.Sprintf("how many machines, up to %d", lab.MaxNodes))

@@ -12,6 +12,8 @@ type labEFA struct {
 	lab.EFA
 	api     string
 	inOrder bool
+	tell    bool
+	stats   efaStats
 }
 
 func (l *labEFA) register(cmd *cobra.Command) {
@@ -22,6 +24,7 @@ func (l *labEFA) register(cmd *cobra.Command) {
 	f.Float64Var(&l.Faults.Loss, "efa-loss", 0, "share of packets that their fabric loses, 0 to 1")
 	f.Uint64Var(&l.Fabric.Seed, "efa-seed", 0, "of the fabric's order of delivery, losses and addresses")
 	f.BoolVar(&l.inOrder, "efa-in-order", false, "deliver in order, which SRD does not promise")
+	f.BoolVar(&l.tell, "efa-stats", false, "at the end tell how many bytes each read and wrote in host memory and in accelerators")
 	complete(cmd, "efa-api", "0.1", "0.2", "0.3")
 	complete(cmd, "efa-sub-cqs", "1", "2")
 }
@@ -40,5 +43,8 @@ func (l *labEFA) options() (lab.EFA, error) {
 	}
 	o.Fabric.InOrder = l.inOrder
 	o.Faults.Seed = o.Fabric.Seed
+	if l.tell {
+		o.Made = l.stats.made
+	}
 	return o, nil
 }

@@ -29,7 +29,9 @@ COMMAND. The machine ends with it. The working folder is seen as
 			if err != nil {
 				return err
 			}
-			return labError(onTerminal(cmd, o))
+			err = onTerminal(cmd, o)
+			flags.efa.stats.print(cmd.ErrOrStderr())
+			return labError(err)
 		},
 	}
 	flags.register(cmd, 24*time.Hour)

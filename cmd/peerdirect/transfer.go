@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -33,17 +32,25 @@ on a machine without any RDMA device: 'transfer to' without an address then runs
 both ends. Those of two processes reach each other through a second TCP connection,
 which the pages then do go through; the result says how many bytes.
 
+The pages lie in memory of the process, or with --memory in an accelerator's or
+another driver's, which the NIC reaches by its dma-buf ('peerdirect dmabuf list'
+has them). Each side chooses its own. Nothing is copied through host memory
+instead: where the NIC's driver takes no dma-bufs, the transfer ends before it
+begins.
+
 Nothing authenticates the sides to each other: a listener binds to the loopback
 address unless it is given another, and gives a sender no more memory than
 --max-bytes.
 
 Exit codes: 1 the peer or the network failed, or an interrupt ended a transfer;
-2 a flag that makes no sense, or no such port or GID index; 3 no such device;
-6 pages differ.`,
+2 a flag that makes no sense, or no such port or GID index; 3 no such device, or
+none that has such memory; 4 no permission to use it; 5 memory that is not
+supported here, or not by this NIC; 6 pages differ.`,
 		Example: `  peerdirect transfer listen --listen 192.0.2.1       # one machine
   peerdirect transfer to 192.0.2.1 --pages 512        # the other
   peerdirect transfer to 192.0.2.1 --page-size 4K --stride 16K --scatter 7 --json
   peerdirect transfer to 192.0.2.1 --device efa       # by all EFA devices at once
+  peerdirect transfer to 192.0.2.1 --memory cuda:0    # from a GPU's memory
   peerdirect transfer to --device embedded:nodes=2,nics=4`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -55,15 +62,17 @@ Exit codes: 1 the peer or the network failed, or an interrupt ended a transfer;
 // transferFlags are those of both sides.
 type transferFlags struct {
 	transfer.Options
-	device string
-	rc     transfer.RCOptions
-	gid    int
-	json   bool
+	device   string
+	memory   string
+	progress *progressLine
+	rc       transfer.RCOptions
+	gid      int
+	json     bool
 }
 
 func (t *transferFlags) register(f *pflag.FlagSet) {
-	f.StringVarP(&t.device, "device", "d", "", "RDMA `devices`: a name, several with commas, efa for all EFA devices, or\n"+
-		transfer.EmbeddedUsage+" for software ones in this process; default: the only one")
+	f.StringVarP(&t.device, "device", "d", "", deviceUsage)
+	f.StringVarP(&t.memory, "memory", "m", transfer.HostMemory, "this side's `memory`: host, or that of a dma-buf exporter, as udmabuf, heap:system,\naccel:0, cuda:0")
 	f.IntVarP(&t.rc.Port, "port", "i", 1, "port of the device")
 	f.IntVarP(&t.gid, "gid-index", "x", -1, "index into the port's GID table; -1 chooses, RoCE v2 and IPv4 first")
 	f.DurationVar(&t.Timeout, "timeout", 30*time.Second, "end a transfer in which nothing happens for so long")
@@ -72,7 +81,8 @@ func (t *transferFlags) register(f *pflag.FlagSet) {
 
 func (t *transferFlags) options(stderr io.Writer) transfer.Options {
 	t.Program = version()
-	t.Tell = newProgressLine(stderr).tell
+	t.progress = newProgressLine(stderr)
+	t.Tell = t.progress.tell
 	return t.Options
 }
 
@@ -82,25 +92,13 @@ func (t *transferFlags) open(stderr io.Writer) (*transfer.Embedded, error) {
 	if t.gid >= 0 {
 		t.rc.GIDIndex = &t.gid
 	}
-	device := t.device
-	if device == "" && !transfer.HasDevices(os.DirFS("/")) {
-		device = transfer.EmbeddedName
-		fmt.Fprintln(stderr, "no RDMA device on this machine: using software EFA devices inside this process (--device embedded)")
-	}
-	o, embedded, err := transfer.ParseEmbedded(device)
-	if err != nil {
+	var err error
+	if t.Memory, err = memoryNamed(t.memory); err != nil {
 		return nil, err
 	}
-	if !embedded {
-		t.Rail, err = transfer.Named(device, t.rc)
-		return nil, err
-	}
-	e, err := transfer.NewEmbedded(o)
-	if err != nil {
-		return nil, err
-	}
-	t.Rail = e.Node(0)
-	return e, nil
+	var embedded *transfer.Embedded
+	t.Rail, embedded, err = openDevices(t.device, t.rc, stderr)
+	return embedded, err
 }
 
 func (t *transferFlags) check() error {
@@ -146,6 +144,7 @@ func newTransferListen() *cobra.Command {
 			fmt.Fprintf(stderr, "listening on %v\n", l.Addr())
 			for {
 				result, err := l.Receive(cmd.Context())
+				flags.progress.end()
 				if result == nil && !once {
 					return nil // interrupted while nothing went on: the end that was meant
 				}
@@ -169,6 +168,7 @@ func newTransferListen() *cobra.Command {
 	f.BoolVar(&once, "once", false, "end after one transfer, with its exit code")
 	f.Var(&limit, "max-bytes", "memory that a sender may ask for, as 512M")
 	flags.register(f)
+	completeMemory(cmd)
 	return cmd
 }
 
@@ -201,9 +201,10 @@ func newTransferTo() *cobra.Command {
 			defer embedded.Close()
 			o.Options = flags.options(cmd.ErrOrStderr())
 			if len(args) == 0 {
-				return transferInside(cmd, embedded, o, flags.json)
+				return transferInside(cmd, embedded, o, &flags)
 			}
 			result, err := transfer.To(cmd.Context(), withPort(args[0]), o)
+			flags.progress.end()
 			if result != nil {
 				if err := printTransfer(cmd.OutOrStdout(), result, flags.json, true); err != nil {
 					return err
@@ -224,11 +225,12 @@ func newTransferTo() *cobra.Command {
 	f.IntVarP(&flags.rc.Queues, "qp", "q", 1, "queue pairs that share the writes; iWARP has one")
 	f.DurationVar(&o.Window, "wait", 0, "how long to wait for the listener to be there; default 5s")
 	flags.register(f)
+	completeMemory(cmd)
 	return cmd
 }
 
 // transferInside sends from every other embedded node to the first, in turn.
-func transferInside(cmd *cobra.Command, embedded *transfer.Embedded, o transfer.SendOptions, asJSON bool) error {
+func transferInside(cmd *cobra.Command, embedded *transfer.Embedded, o transfer.SendOptions, flags *transferFlags) error {
 	if embedded == nil {
 		return usageError{errors.New("to which address? Only embedded devices (--device embedded) have both ends here")}
 	}
@@ -237,11 +239,12 @@ func transferInside(cmd *cobra.Command, embedded *transfer.Embedded, o transfer.
 	}
 	for node := 1; node < embedded.Nodes(); node++ {
 		sent, received, err := embedded.Transfer(cmd.Context(), node, 0, o)
+		flags.progress.end()
 		for _, r := range []*transfer.Result{sent, received} {
 			if r == nil {
 				continue
 			}
-			if err := printTransfer(cmd.OutOrStdout(), r, asJSON, false); err != nil {
+			if err := printTransfer(cmd.OutOrStdout(), r, flags.json, false); err != nil {
 				return err
 			}
 		}

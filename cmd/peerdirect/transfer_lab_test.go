@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peerdirect/peerdirect/dmabuf"
 	"github.com/peerdirect/peerdirect/transfer"
 )
 
@@ -35,10 +36,29 @@ func transferDevice(t *testing.T) (device, addr string) {
 
 func TestTransferByCommand(t *testing.T) {
 	device, addr := transferDevice(t)
-	r := transferByCommand(t, device, addr)
-	if c := r.Conditions; c.Device != device || c.NICs != 1 {
+	r := transferByCommand(t, device, addr, "")
+	if c := r.Conditions; c.Device != device || c.NICs != 1 || c.Memory != "host" || c.PeerMemory != "host" {
 		t.Errorf("%+v", c)
 	}
+	if dmabufs(t) {
+		_, stderr, got := execute(t.Context(), "transfer to --memory udmabuf -d "+device+" "+addr+":7777")
+		if got != exitUnsupported || !strings.Contains(stderr, "--memory host") {
+			t.Errorf("a driver that takes no dma-bufs: exit %d: %s", got, stderr)
+		}
+	}
+}
+
+// dmabufs tells whether the guest makes dma-bufs of host memory.
+func dmabufs(t *testing.T) bool {
+	t.Helper()
+	e, err := dmabuf.Open("udmabuf")
+	if err == nil {
+		err = e.Available()
+	}
+	if err != nil {
+		t.Log("without dma-bufs: ", err)
+	}
+	return err == nil
 }
 
 // TestEFATransferByCommand uses all the guest's EFA devices at once.
@@ -54,19 +74,26 @@ func TestEFATransferByCommand(t *testing.T) {
 	} else if err := rail.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := transferByCommand(t, transfer.EFAName, os.Getenv("PEERDIRECT_ADDR"))
+	r := transferByCommand(t, transfer.EFAName, os.Getenv("PEERDIRECT_ADDR"), "")
 	if c := r.Conditions; c.Transport != "EFA SRD" || c.NICs != len(strings.Split(names, ",")) || c.Embedded {
 		t.Errorf("%+v", c)
 	}
+	if dmabufs(t) {
+		r := transferByCommand(t, transfer.EFAName, os.Getenv("PEERDIRECT_ADDR"), "--memory udmabuf ")
+		if c := r.Conditions; c.Memory != "udmabuf" || c.PeerMemory != "host" {
+			t.Errorf("%+v", c)
+		}
+	}
 }
 
-// transferByCommand runs both ends, and gives the sender's result.
-func transferByCommand(t *testing.T, device, addr string) transfer.Result {
+// transferByCommand runs both ends, the sender's with more flags, and gives the
+// sender's result.
+func transferByCommand(t *testing.T, device, addr, more string) transfer.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	received, listenLog, listening := command(ctx, "transfer listen --once --json -d "+device+" --listen "+addr+":7777")
-	sent, sendLog, sending := command(ctx, "transfer to --json -n 2 --pages 100 --page-size 4K --stride 12K --scatter 9 -d "+device+" "+addr+":7777")
+	sent, sendLog, sending := command(ctx, "transfer to "+more+"--json -n 2 --pages 100 --page-size 4K --stride 12K --scatter 9 -d "+device+" "+addr+":7777")
 	if a, b := <-sending, <-listening; a != exitOK || b != exitOK {
 		t.Fatalf("exit %d and %d\n%s\n%s", a, b, sendLog, listenLog)
 	}

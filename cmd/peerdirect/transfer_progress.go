@@ -45,14 +45,19 @@ func (p *progressLine) tell(t transfer.Progress) {
 		return
 	}
 	if t.Stage == transfer.StageDone {
-		if p.shown {
-			fmt.Fprint(p.w, "\r\x1b[K")
-		}
-		p.shown, p.start = false, time.Time{}
+		p.end()
 		return
 	}
 	p.shown = true
 	fmt.Fprintf(p.w, "\r%s\x1b[K", p.line(t, p.columns()-1))
+}
+
+// end takes the line away. A transfer that fails is never told as done.
+func (p *progressLine) end() {
+	if p.shown {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+	p.shown, p.start = false, time.Time{}
 }
 
 func (p *progressLine) line(t transfer.Progress, columns int) string {

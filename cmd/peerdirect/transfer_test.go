@@ -26,6 +26,11 @@ func TestTransferUsage(t *testing.T) {
 		"huge page":      {"transfer to h --page-size 1G", "64 MiB"},
 		"no size":        {"transfer to h --page-size x", "no size"},
 		"stride":         {"transfer to h --stride 100000", "no multiple"},
+		"bench size":     {"bench registration -d embedded --min 5000", "a power of two"},
+		"bench ends":     {"bench registration -d embedded --min 64K --max 4K", "max: 4096"},
+		"bench runs":     {"bench registration --runs 0", "above 0"},
+		"bench share":    {"bench registration -d embedded --hits 101", "101 percent"},
+		"bench what":     {"bench everything", "everything"},
 		"no pages":       {"transfer to h --pages 0", "0 pages"},
 		"no iterations":  {"transfer to h --iterations 0", "above 0"},
 		"port":           {"transfer to h --port 0", "from 1"},
@@ -72,7 +77,12 @@ func TestTheProgressLineFitsAndIsOnlyForTerminals(t *testing.T) {
 			now = now.Add(500 * time.Millisecond)
 			p.tell(transfer.Progress{Stage: transfer.StageTransfer, Bytes: uint64(i) * 10 << 20, Total: 64 << 20, Peer: "192.0.2.1:18630"})
 		}
-		p.tell(transfer.Progress{Stage: transfer.StageDone})
+		if columns == 80 { // a failure: nothing is told any more
+			p.end()
+		} else {
+			p.tell(transfer.Progress{Stage: transfer.StageDone})
+		}
+		p.end() // does nothing again
 		lines := strings.Split(b.String(), "\r")
 		for _, line := range lines[1:] {
 			if n := len(strings.TrimSuffix(line, "\x1b[K")); n >= columns {
@@ -82,7 +92,7 @@ func TestTheProgressLineFitsAndIsOnlyForTerminals(t *testing.T) {
 		if last := lines[len(lines)-2]; columns >= 60 && !strings.Contains(last, "20 MiB/s  1s left") {
 			t.Errorf("%d columns: %q", columns, last)
 		}
-		if !strings.HasSuffix(b.String(), "\r\x1b[K") {
+		if !strings.HasSuffix(b.String(), "\r\x1b[K") || strings.HasSuffix(b.String(), "\r\x1b[K\r\x1b[K") {
 			t.Errorf("the line is left standing: %q", b.String())
 		}
 	}
