@@ -3,11 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"time"
 
 	"github.com/peerdirect/peerdirect/internal/regbench"
 	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/mrcache"
 	"github.com/peerdirect/peerdirect/transfer/report"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -19,7 +21,7 @@ func newBenchRegistration() *cobra.Command {
 		device, memory string
 		smallest       report.Bytes
 		largest        report.Bytes
-		asJSON         bool
+		asJSON, trace  bool
 	)
 	cmd := &cobra.Command{
 		Use:   "registration",
@@ -66,6 +68,12 @@ not supported here, or not by this device.`,
 			o.Rail = rail
 			tell, end := benchProgress(stderr)
 			o.Tell = tell
+			if trace {
+				// Nothing that is overwritten among the lines.
+				o.Tell, end = nil, func() {}
+				lines := log.New(stderr, "", 0)
+				o.Trace = func(e mrcache.Event) { lines.Print(e) }
+			}
 			r, err := regbench.Run(cmd.Context(), o)
 			end()
 			switch {
@@ -86,6 +94,7 @@ not supported here, or not by this device.`,
 	f.IntSliceVar(&o.Hits, "hits", []int{0, 50, 90, 99, 100}, "shares of hits, `percent`")
 	f.IntVarP(&o.Runs, "runs", "n", 5, "of everything; medians count")
 	f.DurationVar(&o.Each, "time", 20*time.Millisecond, "how long a value is measured in each run")
+	f.BoolVar(&trace, "trace", false, "a line on standard error for each registration that the cache makes or ends, with\nwhat it took and why; the lines cost time, which the values have")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON, schema "+regbench.Schema)
 	completeMemory(cmd)
 	return cmd

@@ -26,6 +26,27 @@ func TestBenchRegistrationByCommand(t *testing.T) {
 	}
 }
 
+func TestBenchRegistrationTracesTheCache(t *testing.T) {
+	stdout, stderr, code := execute(t.Context(), "bench registration --device embedded --max 4K --runs 1 --time 1ms --hits 50 --trace")
+	if code != exitOK || !strings.Contains(stdout, "\n4 KiB ") {
+		t.Errorf("exit %d\n%s", code, stdout)
+	}
+	made, ended := 0, 0
+	for line := range strings.Lines(stderr) {
+		switch {
+		case strings.HasPrefix(line, "register rail=efa_0 ") && strings.Contains(line, " took=") && strings.Contains(line, " reason="):
+			made++
+		case strings.HasPrefix(line, "deregister rail=efa_0 ") && strings.Contains(line, " took=") && strings.Contains(line, " cause="):
+			ended++
+		default:
+			t.Fatalf("%q", line)
+		}
+	}
+	if made == 0 || made != ended {
+		t.Errorf("%d registrations, %d ends", made, ended)
+	}
+}
+
 func TestBenchRegistrationThatIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerdirect/peerdirect/dmabuf"
 	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/mrcache"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,6 +24,9 @@ type Options struct {
 	Runs   int             // of everything; medians count; default 5
 	Each   time.Duration   // how long a value is measured in each run; default 20 ms
 	Tell   func(Progress)  // called between two values
+	// Trace is told of each registration that the cache makes or ends, by
+	// several goroutines at once. What it takes counts in the values.
+	Trace func(mrcache.Event)
 }
 
 // DefaultMax is the largest size unless Options has another.

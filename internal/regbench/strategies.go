@@ -140,6 +140,7 @@ func (b *bench) cached(m *samples, size uint64, hits int) (err error) {
 				return x, nil
 			})}},
 		Policy: mrcache.Policy{NoMerge: true, NoWhole: true},
+		Trace:  b.o.Trace,
 	})
 	if err != nil {
 		return err
