@@ -13,7 +13,9 @@ void ef_load(void *handle)
 #undef X
 }
 
-void ef_read_wc(struct ibv_cq_ex *cq, void *record)
+/* Only what the queue was made to tell is read: an older library's struct ends
+ * before the functions of what it cannot tell. */
+static inline void read_wc(struct ibv_cq_ex *cq, void *record, int sgid, int unsolicited)
 {
 	struct ef_cq *e = ef.efadv_cq_from_ibv_cq_ex(cq);
 	union ibv_gid gid;
@@ -22,11 +24,22 @@ void ef_read_wc(struct ibv_cq_ex *cq, void *record)
 	/* The provider reads a send's completion as if it were a receive's. */
 	if (!(cq->read_opcode(cq) & IBV_WC_RECV))
 		return;
-	if (e->wc_is_unsolicited && e->wc_is_unsolicited(e))
+	if (unsolicited && e->wc_is_unsolicited && e->wc_is_unsolicited(e))
 		flags = 1;
 	memcpy((char *)record + 82, &flags, sizeof(flags));
-	if (e->wc_read_sgid && !e->wc_read_sgid(e, &gid))
+	if (sgid && e->wc_read_sgid && !e->wc_read_sgid(e, &gid))
 		memcpy((char *)record + 88, &gid, sizeof(gid));
+}
+
+static void read_sgid(struct ibv_cq_ex *cq, void *record) { read_wc(cq, record, 1, 0); }
+static void read_unsolicited(struct ibv_cq_ex *cq, void *record) { read_wc(cq, record, 0, 1); }
+static void read_both(struct ibv_cq_ex *cq, void *record) { read_wc(cq, record, 1, 1); }
+
+void *ef_reader(int sgid, int unsolicited)
+{
+	if (!ef.efadv_cq_from_ibv_cq_ex)
+		return NULL;
+	return sgid && unsolicited ? read_both : unsolicited ? read_unsolicited : read_sgid;
 }
 
 /* Layouts, from rdma-core 65's header. */

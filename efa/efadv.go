@@ -103,7 +103,6 @@ static int ef_has_hints(void *qp_ex)
 	return e && e->wr_set_processing_hints;
 }
 
-static void *ef_reader(void) { return ef.efadv_cq_from_ibv_cq_ex ? ef_read_wc : NULL; }
 static int ef_has_rings(void) { return ef.efadv_query_qp_wqs && ef.efadv_query_cq; }
 static int ef_has_create_qp(void) { return !!ef.efadv_create_qp_ex; }
 static int ef_has_hints_call(void) { return !!ef.efadv_qp_from_ibv_qp_ex; }
@@ -298,7 +297,18 @@ func dvCreateCounter(o CounterOptions) func(ctx, attr unsafe.Pointer) (unsafe.Po
 	}
 }
 
-func dvReader() unsafe.Pointer            { return C.ef_reader() }
+// dvReader reads what a queue of these options tells besides the ordinary.
+func dvReader(o CQOptions) unsafe.Pointer {
+	return C.ef_reader(flag(o.SGID), flag(o.Unsolicited))
+}
+
+func flag(b bool) C.int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 func dvHasRings() bool                    { return C.ef_has_rings() != 0 }
 func dvHasCreateQP() bool                 { return C.ef_has_create_qp() != 0 }
 func dvHasHints(qpEx unsafe.Pointer) bool { return C.ef_has_hints(qpEx) != 0 }

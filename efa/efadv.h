@@ -165,7 +165,7 @@ void ef_load(void *handle);
 
 /* Adds what EFA knows of a completion to the record of package verbs, whose
  * driver_flags lie at 82 (1: unsolicited) and SGID at 88; see verbs.CQOptions. */
-void ef_read_wc(struct ibv_cq_ex *cq, void *record);
+void *ef_reader(int sgid, int unsolicited);
 
 /* The errno of a call that is not there, and that of one that gives it as its
  * result, whatever the sign. */

@@ -26,7 +26,7 @@ func (k *kernel) createCQ(o CQOptions) (queue, error) {
 	if o.SGID || o.Unsolicited || o.Memory != nil {
 		v.Create = dvCreateCQ(o)
 		if o.SGID || o.Unsolicited {
-			v.Read = dvReader()
+			v.Read = dvReader(o)
 		}
 	}
 	var err error
