@@ -74,7 +74,7 @@ func TestCUDAMachine(t *testing.T) {
 func TestCUDAAllocateExport(t *testing.T) {
 	x, d := needCUDA(t)
 	if err := x.Available(); err != nil {
-		t.Skip(err)
+		t.Skip("needs a GPU whose driver exports dma-bufs: ", err)
 	}
 	primary(t, d) // so that contexts do not come and go
 	for _, kind := range cudaKinds {
@@ -201,7 +201,7 @@ func subRanges(t *testing.T, m Memory, x cudaKind) {
 func TestCUDAThousandExports(t *testing.T) {
 	x, d := needCUDA(t)
 	if err := x.Available(); err != nil {
-		t.Skip(err)
+		t.Skip("needs a GPU whose driver exports dma-bufs: ", err)
 	}
 	primary(t, d)
 	for _, size := range []uint64{4 << 10, 2 << 20, 64 << 20, 1 << 30, 16 << 30} {

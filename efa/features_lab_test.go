@@ -18,7 +18,7 @@ func TestEFAUnsolicitedWritesAndUnknownSenders(t *testing.T) {
 		dev := labDevice(t, labDevices(t)[0], o)
 		caps := dev.Attr().Caps
 		if caps&(CapUnsolicitedWrite|CapWrite) != CapUnsolicitedWrite|CapWrite {
-			t.Skipf("the device or the library has %v", caps)
+			t.Skipf("needs RDMA write and unsolicited writes, a newer rdma-core or driver; here are %v", caps)
 		}
 		so := SRDOptions{Unsolicited: true, MaxRecv: 4, SGID: caps&CapCQWithSGID != 0}
 		s := pairOn(t, [2]*Device{dev, dev}, 4096, [2]SRDOptions{so, so})
@@ -76,7 +76,7 @@ func TestEFAUnknownSendersTellTheirGID(t *testing.T) {
 func TestEFACounters(t *testing.T) {
 	dev := labDevice(t, labDevices(t)[0], OpenOptions{})
 	if dev.Attr().Caps&CapCounters == 0 {
-		t.Skipf("the device, the library or the kernel has %v", dev.Attr().Caps)
+		t.Skipf("needs completion counters, rdma-core 65 (lab run --with acceptance); here are %v", dev.Attr().Caps)
 	}
 	for name, o := range map[string]CounterOptions{
 		"the library's memory": {},
@@ -171,7 +171,7 @@ func TestEFACompletionQueueInADMABuf(t *testing.T) {
 			if err == nil || !errors.Is(err, ErrUnsupported) {
 				t.Errorf("a device that lacks it: %v", err)
 			}
-			t.Skipf("the device, the library or the kernel has %v", dev.Attr().Caps)
+			t.Skipf("needs completion queues in a dma-buf (CQ_WITH_EXT_MEM_DMABUF), a newer rdma-core or driver; here are %v", dev.Attr().Caps)
 		}
 		cq = must[*CQ](t)(cq, err)
 		so := SRDOptions{CQ: cq, MaxSend: 16, MaxRecv: 16}

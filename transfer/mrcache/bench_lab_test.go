@@ -31,7 +31,7 @@ import (
 func TestEFABenchHits(t *testing.T) {
 	names, err := filepath.Glob("/sys/class/infiniband/efa_*")
 	if err != nil || len(names) == 0 {
-		t.Skip("no EFA device here")
+		t.Skip("needs a guest with an EFA device: peerdirect lab run --with acceptance --efa 1")
 	}
 	compared(t, "efa", filepath.Base(names[0]), 30_000, openEFA)
 }
@@ -41,7 +41,7 @@ func TestEFABenchHits(t *testing.T) {
 func TestBenchHits(t *testing.T) {
 	names, err := filepath.Glob("/sys/class/infiniband/rxe*")
 	if err != nil || len(names) == 0 {
-		t.Skip("no rxe device here")
+		t.Skip("needs a guest with rxe on its link: peerdirect lab run --with acceptance --link rxe")
 	}
 	compared(t, "verbs", filepath.Base(names[0]), entries, openRXE)
 }
