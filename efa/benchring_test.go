@@ -1,3 +1,5 @@
+//go:build linux && amd64
+
 package efa
 
 import (
@@ -5,11 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/peerdirect/peerdirect/efa/wire"
 	"github.com/peerdirect/peerdirect/internal/bench"
+	"github.com/peerdirect/peerdirect/internal/bench/instructions"
 )
 
 // TestCostAgainstLibefa compares posting and polling with libefa's own code, on
@@ -124,4 +128,108 @@ func ringCost(t *testing.T, wide bool, batch, rounds int) (least [2]float64) {
 		t.Fatal("nothing was read")
 	}
 	return least
+}
+
+// TestInstructionsAgainstLibefa counts what TestCostAgainstLibefa times: the
+// instructions of posting and of polling an operation, ours and libefa's, natively
+// and exactly (internal/bench/instructions). It leaves efa-instructions.json.
+func TestInstructionsAgainstLibefa(t *testing.T) {
+	if run := os.Getenv("PEERDIRECT_COUNT_RINGS"); run != "" {
+		countRings(t, run)
+		return
+	}
+	source, build := os.Getenv("RDMA_CORE_SOURCE"), os.Getenv("RDMA_CORE_BUILD")
+	if source == "" || build == "" {
+		t.Skip("a measurement: set RDMA_CORE_SOURCE and RDMA_CORE_BUILD")
+	}
+	var results []bench.Result
+	for _, locks := range []int{1, 0} {
+		program := filepath.Join(t.TempDir(), "benchring")
+		out, err := exec.Command("gcc", "-O2", "-DNDEBUG", fmt.Sprintf("-DLOCKS=%d", locks),
+			fmt.Sprintf("-DOPS=%d", countedOps), `-DBREAK=__asm__ volatile("int3")`, "-o", program,
+			"-I"+source+"/providers/efa", "-I"+source, "-I"+build+"/include", "testdata/benchring.c",
+			"-L"+build+"/lib", "-Wl,-rpath,"+build+"/lib", "-libverbs").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, k := range idKinds {
+			for _, batch := range []int{1, 16} {
+				wide := 0
+				if k.wide {
+					wide = 1
+				}
+				count := func(cmd *exec.Cmd, counts func(uint64) bool) (per [2]float64) {
+					parts, err := instructions.Count(cmd, counts)
+					if err != nil || len(parts) != 4 {
+						t.Fatal(parts, err)
+					}
+					// The first round's calls bind symbols.
+					return [2]float64{float64(parts[2]) / countedOps, float64(parts[3]) / countedOps}
+				}
+				theirs := count(exec.Command(program, fmt.Sprint(batch), fmt.Sprint(wide), "2"), nil)
+				self := exec.Command(os.Args[0], "-test.run", "^TestInstructionsAgainstLibefa$")
+				self.Env = append(os.Environ(), fmt.Sprintf("PEERDIRECT_COUNT_RINGS=%t,%d", k.wide, batch), "GODEBUG=asyncpreemptoff=1", "GOGC=off")
+				ours := count(self, instructions.WithoutScheduler())
+				against := map[int]string{1: "libefa", 0: "libefa without locks"}[locks]
+				name := fmt.Sprintf("%s ids, batch %d, against %s", k.name, batch, against)
+				for i, what := range []string{"post", "poll"} {
+					results = append(results, bench.Compare(what+" "+name, "instructions/op", []float64{ours[i]}, []float64{theirs[i]}))
+				}
+				results = append(results, bench.Compare("post+poll "+name, "instructions/op", []float64{ours[0] + ours[1]}, []float64{theirs[0] + theirs[1]}))
+			}
+		}
+	}
+	if err := bench.Print(t.Output(), results); err != nil {
+		t.Fatal(err)
+	}
+	if dir := os.Getenv("PEERDIRECT_BENCH_OUT"); dir != "" {
+		if err := bench.Write(dir, "efa-instructions", results); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const countedOps = 64
+
+// countRings is ringCost between breakpoints.
+func countRings(t *testing.T, run string) {
+	var wide bool
+	var batch int
+	if _, err := fmt.Sscanf(run, "%t,%d", &wide, &batch); err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	ep := rings(4096, wide)
+	b := ep.Batch()
+	to, local, remote := benchRegion()
+	out := make([]Completion, batch)
+	var sum uint64
+	for range 2 {
+		runtime.Breakpoint()
+		for range countedOps / batch {
+			for i := range batch {
+				b.Write(to, local, remote, uint64(i))
+			}
+			if err := b.Post(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runtime.Breakpoint()
+		completeAll(ep, countedOps, wire.SendQueue)
+		runtime.Breakpoint()
+		for range countedOps / batch {
+			n, err := ep.Poll(out)
+			if err != nil || n != batch {
+				t.Fatal(n, err)
+			}
+			for i := range out {
+				c := &out[i]
+				sum += c.ID + uint64(c.Status) + uint64(c.QPN) + uint64(c.Op)
+			}
+		}
+		runtime.Breakpoint()
+	}
+	if sum == 0 {
+		t.Fatal("nothing was read")
+	}
 }

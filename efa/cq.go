@@ -100,14 +100,9 @@ func (q *CQ) Stray() uint64 {
 
 // Poll takes up to len(out) completions and gives how many there were. It does
 // not allocate and does not wait.
-func (q *CQ) Poll(out []Completion) (int, error) {
-	if q.ring != nil && !q.shut.Load() {
-		return q.ring.poll(out), nil
-	}
-	return q.pollElse(out)
-}
+func (q *CQ) Poll(out []Completion) (int, error) { return q.take(out) }
 
-// pollElse is Poll without a ring. It is apart to keep Poll short.
+// pollElse is Poll without a ring.
 func (q *CQ) pollElse(out []Completion) (int, error) {
 	switch {
 	case q.shut.Load():

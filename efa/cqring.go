@@ -107,32 +107,33 @@ func (r *cqRing) isNew(i uint32) bool {
 // ready tells whether a completion is there.
 func (r *cqRing) ready() bool { return r.isNew(r.at) }
 
-// poll takes up to len(out) completions. All phases are read before the fence
-// and all bodies after it, so that one fence serves the whole call. What was sent
-// is taken here, in a loop that calls nothing and so keeps all it needs in
-// registers; from the first other completion on, rest takes over.
-func (r *cqRing) poll(out []Completion) int {
-	at := r.at
-	end := at + min(uint32(len(out)), r.size)
-	for at != end && r.isNew(at) {
-		at++
+// take is Poll. What was sent is taken here, in a loop that calls nothing and so
+// keeps all it needs in registers; from the first other completion on, rest takes
+// over. Where the processor reorders loads, one fence behind all phases serves all
+// bodies.
+func (q *CQ) take(out []Completion) (int, error) {
+	r := q.ring
+	if r == nil || q.shut.Load() {
+		return q.pollElse(out)
 	}
-	if at == r.at {
-		return 0
+	if !mmio.LoadsInOrder {
+		out = out[:r.arrived(len(out))]
 	}
-	end, at = at, r.at
+	at, start := r.at, r.at
 	table := r.table.Load()
-	slots, mask := table.slots, table.mask
-	mmio.LoadFence()
 	var last *workQueue
 	got := 0
-	for ; at != end && got < len(out); at++ {
+	for got < len(out) {
 		e := r.entry(at)
 		w := word(e)
+		if w.Phase() != (at&r.size == 0) {
+			break
+		}
 		qp, id := e.Base().QPAndReqID64(w)
-		slot := &slots[uint32(qp)&mask]
+		slot := &table.slots[uint32(qp)&table.mask]
 		q := slot.send
 		if slot.qpn != uint32(qp) || w.Flags().Queue() != wire.SendQueue || q == nil {
+			got, at = r.rest(out, got, table, at)
 			break
 		}
 		if q.wide {
@@ -140,11 +141,13 @@ func (r *cqRing) poll(out []Completion) int {
 		} else {
 			var ok bool
 			if id, ok = q.give(w.ReqID()); !ok {
+				got, at = r.rest(out, got, table, at)
 				break
 			}
 		}
 		out[got] = Completion{ID: id, QPN: qp, Status: Status(w.Status()), Op: opOf(w.Flags())}
 		got++
+		at++
 		if q != last {
 			if last != nil {
 				last.publish()
@@ -152,22 +155,33 @@ func (r *cqRing) poll(out []Completion) int {
 			last = q
 		}
 	}
+	if at == start {
+		return 0, nil
+	}
 	if last != nil {
 		last.publish()
 	}
-	if at != end {
-		got += r.rest(out[got:], table, at, end)
-	}
-	r.at = end
+	r.at = at
 	if r.rings {
 		r.consumed(0)
 	}
-	return got
+	return got, nil
 }
 
-// rest takes the completions from at to end, of any kind.
-func (r *cqRing) rest(out []Completion, table *qpTable, at, end uint32) (got int) {
-	for ; at != end; at++ {
+// arrived tells how many completions are there, up to n, so that their bodies may
+// be read.
+func (r *cqRing) arrived(n int) int {
+	at := r.at
+	for end := at + min(uint32(n), r.size); at != end && r.isNew(at); at++ {
+	}
+	mmio.LoadFence()
+	return int(at - r.at)
+}
+
+// rest takes completions of any kind, from entry at on, behind the got that are
+// taken. It gives how many there are then and the entry behind the last.
+func (r *cqRing) rest(out []Completion, got int, table *qpTable, at uint32) (int, uint32) {
+	for end := at + r.size; got < len(out) && at != end && r.isNew(at); at++ {
 		e, c := r.entry(at), &out[got]
 		w := word(e)
 		qp, id := e.Base().QPAndReqID64(w)
@@ -197,7 +211,7 @@ func (r *cqRing) rest(out []Completion, table *qpTable, at, end uint32) (got int
 			q.publish()
 		}
 	}
-	return got
+	return got, at
 }
 
 func opOf(f wire.CQEFlags) Op { return Op(f.Queue())<<4 | Op(f.Op()) }

@@ -121,6 +121,19 @@ func (q *workQueue) stop(why uint32) {
 // push copies n staged entries of blocks*64 bytes each to the send ring and
 // rings, once for each batch that the device takes.
 func (q *workQueue) push(stage unsafe.Pointer, n uint32, blocks int) {
+	if at := q.head & q.mask; n <= q.maxBatch && n <= q.mask+1-at {
+		q.head += n
+		mmio.Post(unsafe.Add(q.ring, uintptr(at)*uintptr(blocks)*mmio.Block), stage, int(n)*blocks, q.bell.register, q.head&0xffff)
+		if q.bell.dev != nil {
+			q.bell.dev.Ring(q.bell.offset, q.head&0xffff)
+		}
+		return
+	}
+	q.pushParts(stage, n, blocks)
+}
+
+// pushParts pushes more than one batch, or what wraps around the ring.
+func (q *workQueue) pushParts(stage unsafe.Pointer, n uint32, blocks int) {
 	size := uintptr(blocks) * mmio.Block
 	batch := q.maxBatch
 	for n > 0 {

@@ -10,7 +10,8 @@
  * A round fills the queue, batch by batch, and then takes all completions, batch
  * by batch. It prints the least nanoseconds an operation, of all rounds, of
  * posting and of polling: "post poll". Compiled with -DLOCKS=0 the queues are of
- * a thread domain and do not lock.
+ * a thread domain and do not lock. With -DOPS=256 -DBREAK='__asm__ volatile("int3")'
+ * a round is short and marks both its parts for a counter of instructions.
  */
 #define _GNU_SOURCE
 #include <time.h>
@@ -18,6 +19,12 @@
 
 #ifndef LOCKS
 #define LOCKS 1
+#endif
+#ifndef OPS
+#define OPS DEPTH
+#endif
+#ifndef BREAK
+#define BREAK
 #endif
 
 bool is_efa_dev(struct ibv_device *device) { return device; }
@@ -122,7 +129,8 @@ int main(int argc, char **argv)
 	for (int r = 0; r < rounds; r++) {
 		double start = now(), took;
 
-		for (int k = 0; k < DEPTH / batch; k++) {
+		BREAK;
+		for (int k = 0; k < OPS / batch; k++) {
 			ibv_wr_start(ex);
 			for (int i = 0; i < batch; i++) {
 				ex->wr_id = i;
@@ -134,13 +142,15 @@ int main(int argc, char **argv)
 			if (ibv_wr_complete(ex))
 				return 1;
 		}
+		BREAK;
 		took = now() - start;
 		if (took < least_post)
 			least_post = took;
 
-		device(cq, wq, DEPTH);
+		device(cq, wq, OPS);
 		start = now();
-		for (int k = 0; k < DEPTH / batch; k++) {
+		BREAK;
+		for (int k = 0; k < OPS / batch; k++) {
 			struct ibv_poll_cq_attr pa = {0};
 			int got = 0;
 			uint64_t s = 0;
@@ -156,10 +166,11 @@ int main(int argc, char **argv)
 			if (got != batch)
 				return 3;
 		}
+		BREAK;
 		took = now() - start;
 		if (took < least_poll)
 			least_poll = took;
 	}
-	printf("%f %f\n", least_post / DEPTH, least_poll / DEPTH);
+	printf("%f %f\n", least_post / OPS, least_poll / OPS);
 	return 0;
 }

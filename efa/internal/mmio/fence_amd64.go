@@ -5,3 +5,6 @@ package mmio
 // body. The processor keeps loads of ordinary memory in their order, and the
 // atomic load keeps the compiler from changing it, so there is nothing to do.
 func LoadFence() {}
+
+// LoadsInOrder tells that LoadFence is not needed.
+const LoadsInOrder = true

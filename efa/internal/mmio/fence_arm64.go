@@ -4,3 +4,6 @@ package mmio
 // by a device: call it between a completion's phase, loaded atomically, and its
 // body.
 func LoadFence()
+
+// LoadsInOrder tells that LoadFence is not needed.
+const LoadsInOrder = false
