@@ -1,0 +1,161 @@
+package pci
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/jaypipes/ghw"
+	"github.com/jaypipes/pcidb"
+	"golang.org/x/sys/unix"
+)
+
+// namesAt are the usual places of pci.ids, its own updater's first.
+var namesAt = []string{
+	"/var/lib/pciutils/pci.ids",
+	"/usr/share/hwdata/pci.ids",
+	"/usr/share/misc/pci.ids",
+	"/usr/share/pci.ids",
+	"/usr/share/hwdata/pci.ids.gz",
+	"/usr/share/misc/pci.ids.gz",
+}
+
+// maxNames bounds pci.ids, which has 1.5 MB in 2026.
+const maxNames = 64 << 20
+
+// LoadNames fills VendorName and ProductName of every device from pci.ids, plain
+// or gzipped; what it does not name stays empty. An empty path is the first of the
+// usual places of this machine that has one, and none is no failure: a package
+// (pci.ids, hwdata) brings it. It reads megabytes, so it is apart from Read. It
+// fills a Topology that nobody else reads meanwhile.
+func (t *Topology) LoadNames(path string) error {
+	f, err := openNames(path)
+	if f == nil {
+		return err
+	}
+	defer f.Close()
+	excerpt, err := t.excerpt(f)
+	if err != nil {
+		err = fmt.Errorf("read %s: %w; names it has not shown yet are missing", f.Name(), err)
+	}
+	names, failed := describer(excerpt)
+	if failed != nil {
+		return errors.Join(err, fmt.Errorf("names of %s: %w", f.Name(), failed))
+	}
+	for _, d := range t.Devices {
+		// ghw describes what a modalias says.
+		said := names.ParseDevice(d.Address.String(), fmt.Sprintf("pci:v%08Xd%08Xsv%08Xsd%08Xbc%02Xsc%02Xi%02X",
+			d.Vendor, d.Product, d.SubVendor, d.SubProduct, uint8(d.Class>>16), uint8(d.Class>>8), uint8(d.Class)))
+		if said == nil {
+			continue
+		}
+		if name := said.Vendor.Name; name != unnamed {
+			d.VendorName = name
+		}
+		if name := said.Product.Name; name != unnamed {
+			d.ProductName = name
+		}
+	}
+	return err
+}
+
+// unnamed is what ghw says of what pci.ids lacks.
+const unnamed = "unknown"
+
+func openNames(path string) (*os.File, error) {
+	if path != "" {
+		return os.Open(path)
+	}
+	for _, at := range namesAt {
+		f, err := os.Open(at)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// excerpt gives the lines of pci.ids that name a vendor or product of this
+// machine. A cut file or a strange line costs only itself, where ghw's reader
+// panics; and to read all of it takes ten times as long as all the rest.
+func (t *Topology) excerpt(f io.Reader) ([]byte, error) {
+	wanted := map[string]map[string]bool{}
+	for _, d := range t.Devices {
+		vendor := fmt.Sprintf("%04x", d.Vendor)
+		if wanted[vendor] == nil {
+			wanted[vendor] = map[string]bool{}
+		}
+		wanted[vendor][fmt.Sprintf("%04x", d.Product)] = true
+	}
+	plain := bufio.NewReader(f)
+	if head, _ := plain.Peek(2); string(head) == "\x1f\x8b" {
+		z, err := gzip.NewReader(plain)
+		if err != nil {
+			return nil, err
+		}
+		plain = bufio.NewReader(z)
+	}
+	var out []byte
+	var products map[string]bool // of the vendor whose lines these are; nil is none of ours
+	lines := bufio.NewReaderSize(io.LimitReader(plain, maxNames), 64<<10)
+	for {
+		line, err := lines.ReadSlice('\n')
+		if err == io.EOF { // what a cut line holds is half a name
+			return out, nil
+		}
+		if err != nil {
+			return out, err
+		}
+		switch line := bytes.TrimRight(line, "\r\n"); {
+		case len(line) == 0 || line[0] == '#' || bytes.HasPrefix(line, []byte("\t\t")):
+		case line[0] == '\t':
+			if products != nil && names(line[1:]) && products[string(line[1:5])] {
+				out = append(append(out, line...), '\n')
+			}
+		default:
+			products = nil
+			if names(line) {
+				if products = wanted[string(line[:4])]; products != nil {
+					out = append(append(out, line...), '\n')
+				}
+			}
+		}
+	}
+}
+
+// names tells a line that gives a number its name: "15b3  Mellanox Technologies".
+func names(line []byte) bool {
+	if len(line) < 7 || line[4] != ' ' || line[5] != ' ' {
+		return false
+	}
+	_, ok := hexNumber(string(line[:4]))
+	return ok
+}
+
+// describer makes ghw read the excerpt, and nothing of this machine: its list of
+// devices is empty if one of them is strange, and ours is already there.
+func describer(excerpt []byte) (info *ghw.PCIInfo, err error) {
+	fd, err := unix.MemfdCreate("pci.ids", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "pci.ids")
+	defer f.Close()
+	if _, err := f.Write(excerpt); err != nil {
+		return nil, err
+	}
+	at, fetch := fmt.Sprintf("/proc/self/fd/%d", fd), false
+	db, err := pcidb.New(&pcidb.WithOption{Path: &at, EnableNetworkFetch: &fetch})
+	if err != nil {
+		return nil, err
+	}
+	return ghw.PCI(ghw.WithPCIDB(db), ghw.WithChroot("/dev/null"), ghw.WithDisableTopology(), ghw.WithDisableWarnings())
+}
