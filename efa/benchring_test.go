@@ -24,20 +24,11 @@ import (
 // rdma-core's source and a build of it, and leaves efa-rings.json in the folder
 // PEERDIRECT_BENCH_OUT.
 func TestCostAgainstLibefa(t *testing.T) {
-	source, build := os.Getenv("RDMA_CORE_SOURCE"), os.Getenv("RDMA_CORE_BUILD")
-	if source == "" || build == "" {
-		t.Skip("a measurement: set RDMA_CORE_SOURCE and RDMA_CORE_BUILD")
-	}
+	needRings(t)
 	const rounds = 200
 	var results []bench.Result
 	for _, locks := range []int{1, 0} {
-		program := filepath.Join(t.TempDir(), "benchring")
-		out, err := exec.Command("gcc", "-O2", "-DNDEBUG", fmt.Sprintf("-DLOCKS=%d", locks), "-o", program,
-			"-I"+source+"/providers/efa", "-I"+source, "-I"+build+"/include", "testdata/benchring.c",
-			"-L"+build+"/lib", "-Wl,-rpath,"+build+"/lib", "-libverbs").CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		program := buildRings(t, fmt.Sprintf("-DLOCKS=%d", locks))
 		for _, k := range idKinds {
 			for _, batch := range []int{1, 16, 64} {
 				wide := 0
@@ -84,18 +75,41 @@ func TestCostAgainstLibefa(t *testing.T) {
 	}
 }
 
-// ringCost is the C program's loop: nanoseconds an operation of posting and of
-// polling.
-func ringCost(t *testing.T, wide bool, batch, rounds int) (least [2]float64) {
-	const depth = 4096
-	ep := rings(depth, wide)
+// needRings skips without the peer's source and a build of it.
+func needRings(t *testing.T) (source, build string) {
+	t.Helper()
+	source, build = os.Getenv("RDMA_CORE_SOURCE"), os.Getenv("RDMA_CORE_BUILD")
+	if source == "" || build == "" {
+		t.Skip("a measurement: set RDMA_CORE_SOURCE and RDMA_CORE_BUILD")
+	}
+	return source, build
+}
+
+// buildRings compiles the peer, and libefa's code in it.
+func buildRings(t *testing.T, defines ...string) (program string) {
+	t.Helper()
+	source, build := needRings(t)
+	program = filepath.Join(t.TempDir(), "benchring")
+	args := append([]string{"-O2", "-DNDEBUG", "-o", program,
+		"-I" + source + "/providers/efa", "-I" + source, "-I" + build + "/include", "testdata/benchring.c",
+		"-L" + build + "/lib", "-Wl,-rpath," + build + "/lib", "-libverbs"}, defines...)
+	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// ringRounds is the C program's loop: rounds of posting and polling ops requests,
+// batch by batch. It calls mark before and after each of the two.
+func ringRounds(t *testing.T, wide bool, batch, ops, rounds int, mark func()) {
+	ep := rings(4096, wide)
 	b := ep.Batch()
 	to, local, remote := benchRegion()
 	out := make([]Completion, batch)
 	var sum uint64
-	for r := range rounds {
-		start := time.Now()
-		for range depth / batch {
+	for range rounds {
+		mark()
+		for range ops / batch {
 			for i := range batch {
 				b.Write(to, local, remote, uint64(i))
 			}
@@ -103,10 +117,10 @@ func ringCost(t *testing.T, wide bool, batch, rounds int) (least [2]float64) {
 				t.Fatal(err)
 			}
 		}
-		posting := float64(time.Since(start)) / depth
-		completeAll(ep, depth, wire.SendQueue)
-		start = time.Now()
-		for range depth / batch {
+		mark()
+		completeAll(ep, ops, wire.SendQueue)
+		mark()
+		for range ops / batch {
 			n, err := ep.Poll(out)
 			if err != nil || n != batch {
 				t.Fatal(n, err)
@@ -116,17 +130,26 @@ func ringCost(t *testing.T, wide bool, batch, rounds int) (least [2]float64) {
 				sum += c.ID + uint64(c.Status) + uint64(c.QPN) + uint64(c.Op)
 			}
 		}
-		polling := float64(time.Since(start)) / depth
-		if r == 0 || posting < least[0] {
-			least[0] = posting
-		}
-		if r == 0 || polling < least[1] {
-			least[1] = polling
-		}
+		mark()
 	}
 	if sum == 0 {
 		t.Fatal("nothing was read")
 	}
+}
+
+// ringCost gives the least nanoseconds an operation of posting and of polling.
+func ringCost(t *testing.T, wide bool, batch, rounds int) (least [2]float64) {
+	const depth = 4096
+	marks := 0
+	var start time.Time
+	ringRounds(t, wide, batch, depth, rounds, func() {
+		part, round := marks/2%2, marks/4
+		if marks++; marks%2 == 1 {
+			start = time.Now()
+		} else if took := float64(time.Since(start)) / depth; round == 0 || took < least[part] {
+			least[part] = took
+		}
+	})
 	return least
 }
 
@@ -138,20 +161,11 @@ func TestInstructionsAgainstLibefa(t *testing.T) {
 		countRings(t, run)
 		return
 	}
-	source, build := os.Getenv("RDMA_CORE_SOURCE"), os.Getenv("RDMA_CORE_BUILD")
-	if source == "" || build == "" {
-		t.Skip("a measurement: set RDMA_CORE_SOURCE and RDMA_CORE_BUILD")
-	}
+	needRings(t)
 	var results []bench.Result
 	for _, locks := range []int{1, 0} {
-		program := filepath.Join(t.TempDir(), "benchring")
-		out, err := exec.Command("gcc", "-O2", "-DNDEBUG", fmt.Sprintf("-DLOCKS=%d", locks),
-			fmt.Sprintf("-DOPS=%d", countedOps), `-DBREAK=__asm__ volatile("int3")`, "-o", program,
-			"-I"+source+"/providers/efa", "-I"+source, "-I"+build+"/include", "testdata/benchring.c",
-			"-L"+build+"/lib", "-Wl,-rpath,"+build+"/lib", "-libverbs").CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		program := buildRings(t, fmt.Sprintf("-DLOCKS=%d", locks),
+			fmt.Sprintf("-DOPS=%d", countedOps), `-DBREAK=__asm__ volatile("int3")`)
 		for _, k := range idKinds {
 			for _, batch := range []int{1, 16} {
 				wide := 0
@@ -191,7 +205,7 @@ func TestInstructionsAgainstLibefa(t *testing.T) {
 
 const countedOps = 64
 
-// countRings is ringCost between breakpoints.
+// countRings is what the counter runs.
 func countRings(t *testing.T, run string) {
 	var wide bool
 	var batch int
@@ -199,37 +213,5 @@ func countRings(t *testing.T, run string) {
 		t.Fatal(err)
 	}
 	runtime.LockOSThread()
-	ep := rings(4096, wide)
-	b := ep.Batch()
-	to, local, remote := benchRegion()
-	out := make([]Completion, batch)
-	var sum uint64
-	for range 2 {
-		runtime.Breakpoint()
-		for range countedOps / batch {
-			for i := range batch {
-				b.Write(to, local, remote, uint64(i))
-			}
-			if err := b.Post(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		runtime.Breakpoint()
-		completeAll(ep, countedOps, wire.SendQueue)
-		runtime.Breakpoint()
-		for range countedOps / batch {
-			n, err := ep.Poll(out)
-			if err != nil || n != batch {
-				t.Fatal(n, err)
-			}
-			for i := range out {
-				c := &out[i]
-				sum += c.ID + uint64(c.Status) + uint64(c.QPN) + uint64(c.Op)
-			}
-		}
-		runtime.Breakpoint()
-	}
-	if sum == 0 {
-		t.Fatal("nothing was read")
-	}
+	ringRounds(t, wide, batch, countedOps, 2, runtime.Breakpoint)
 }

@@ -142,7 +142,8 @@ func breakpoint(tid int) bool {
 
 // WithoutScheduler is a count of this same program, run as a command, that leaves
 // out what the scheduler does when it takes the processor from a goroutine: its
-// monitor does so every 10 ms, and a part that is stepped takes long.
+// monitor does so every 10 ms, and a part that is stepped takes long. What begins
+// the function that was stopped runs again and is counted: a few percent.
 func WithoutScheduler() func(pc uint64) bool {
 	away := false
 	return func(pc uint64) bool {
