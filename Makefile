@@ -1,4 +1,4 @@
-# make build, demo and test install by themselves what Debian packages they
+# make build, demo, test and bench install by themselves what Debian packages they
 # lack (as root, or through sudo), and say so.
 
 GO        ?= go
@@ -7,7 +7,8 @@ RELEASE   ?=
 LDFLAGS   := $(if $(RELEASE),-X main.release=$(RELEASE))
 FUZZTIME  ?= 10s
 COUNT     ?= 5
-LAB_RUNS  ?= 7.3/rxe 7.3/siw 7.3/efa 6.12/rxe 6.12/siw 6.12/efa 6.1/rxe 6.1/siw 6.1/efa
+LAB_RUNS  ?= 7.3/rxe 7.3/siw 7.3/efa 7.3/topo 7.3/acs 6.12/rxe 6.12/siw 6.12/efa 6.12/topo \
+	     6.1/rxe 6.1/siw 6.1/efa 6.1/topo
 SUITES    ?=
 
 .PHONY: build demo test test-unit test-lab acceptance fuzz bench bench-lab generate lint clean
@@ -45,6 +46,7 @@ fuzz: build
 	scripts/fuzz $(FUZZTIME)
 
 bench: build
+	@scripts/deps bench
 	scripts/bench $(COUNT)
 
 bench-lab: build

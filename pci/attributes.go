@@ -15,6 +15,9 @@ func (r *reader) attributes(d *Device, dir string) {
 	if d.Link = found.link; !found.haveLink {
 		d.Link = r.linkOf(dir)
 	}
+	if r.t.Outline {
+		return
+	}
 	if found.noBARs {
 		d.PeerMem = No
 	} else {

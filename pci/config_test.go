@@ -3,6 +3,7 @@ package pci
 import (
 	"encoding/binary"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,6 +107,10 @@ func FuzzConfig(f *testing.F) {
 		port, err := parsePort(low)
 		if err != nil && port != PortUnknown {
 			t.Errorf("%v, and %v", port, err)
+		}
+		if l, ok := expressLink(slices.Concat(low, make([]byte, max(0, configSize-len(low))))); l.Width < 0 || l.Width > 32 || l.MaxWidth > 32 ||
+			l.Speed > 64 || l.MaxSpeed > 64 || !ok && l != (Link{}) {
+			t.Errorf("%+v, %v", l, ok)
 		}
 		acs, known, err := parseACS(words(append(make([]byte, configSize), high...)))
 		if (acs != nil || err != nil) && known != (acs != nil) {

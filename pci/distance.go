@@ -80,7 +80,8 @@ func (t *Topology) relate(a, b *Device) relation {
 	if x == y {
 		r.common, r.up, r.down = x, r.up-nx, r.down-nx
 		r.class = PXB
-		if near := max(r.up, r.down); near == 1 || near == 2 && min(r.up, r.down) != 1 && upstream(x) {
+		if near := max(r.up, r.down); near == 1 || near == 2 && min(r.up, r.down) != 1 && upstream(x) &&
+			(r.up == 0 || downstream(a.Parent)) && (r.down == 0 || downstream(b.Parent)) {
 			r.class = PIX
 		}
 		return r
@@ -117,6 +118,10 @@ func upstream(d *Device) bool {
 	}
 	return d.Port == UpstreamPort
 }
+
+// downstream tells whether a bridge below an upstream port can be a port of the same
+// switch: where ports are left out, as in files of NCCL, it is the next switch.
+func downstream(d *Device) bool { return d.Port == PortUnknown || d.Port == DownstreamPort }
 
 // affinity is the NUMA node of a device: its own, or what is above it has; nil is
 // unknown.
@@ -199,6 +204,8 @@ func (r *relation) reason(t *Topology) string {
 		return "the same device"
 	case PIX:
 		switch {
+		case max(r.up, r.down) == 2 && min(r.up, r.down) == 0:
+			return fmt.Sprintf("%s is the upstream port of the switch above", r.common.Address)
 		case r.common == r.a || r.common == r.b:
 			return fmt.Sprintf("%s is directly above", r.common.Address)
 		case r.up == 1:

@@ -51,10 +51,17 @@ type Finding struct {
 }
 
 // Findings tells what slows paths down or misleads, warnings first. Cases that are
-// alike are one finding. Nothing is found in what is unknown, but that it is.
-func (t *Topology) Findings() []Finding {
-	f := &finder{t: t}
-	f.pairing, _ = t.Pair(PairOptions{}) // without overrides it does not fail
+// alike are one finding. Nothing is found in what is unknown, but that it is. The
+// rails are those that Pair, without overrides, gives.
+func (t *Topology) Findings() []Finding { return t.FindingsOf(nil) }
+
+// FindingsOf is Findings with the rails of a pairing of this machine; nil is as
+// Findings.
+func (t *Topology) FindingsOf(p *Pairing) []Finding {
+	if p == nil {
+		p, _ = t.Pair(PairOptions{}) // without overrides it does not fail
+	}
+	f := &finder{t: t, pairing: p}
 	f.links()
 	f.access()
 	f.iommu()

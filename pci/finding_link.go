@@ -45,7 +45,8 @@ func (f *finder) links() {
 		case Accelerator, RDMANIC, OtherNIC, NVMe:
 			f.link(d, made)
 		case Bridge:
-			if upstream(d) {
+			// The link of any other port is told by what is at its lower end.
+			if d.Switch != nil && d.Switch.Upstream == d {
 				f.link(d, made)
 			}
 		}
@@ -66,6 +67,10 @@ func (f *finder) madeUp() map[*Device]bool {
 		}
 	}
 	made := map[*Device]bool{}
+	why := "a hypervisor made the bridge, and its speed up"
+	if f.t.Platform.Virtual != Yes {
+		why = "no such link is built; hypervisors make them up, and this may be a guest that does not show it"
+	}
 	for _, d := range f.t.Devices {
 		fast, own := below[d], max(d.Link.Bandwidth(), d.Link.MaxBandwidth())
 		if fast == nil || own == 0 {
@@ -78,8 +83,8 @@ func (f *finder) madeUp() map[*Device]bool {
 		made[d] = true
 		f.add(Finding{
 			Code: FindingBridgeVirtual, Severity: Info,
-			What: fmt.Sprintf("A bridge reports a link of %.3g GB/s above a device whose link runs at %.3g GB/s: a hypervisor made the bridge, and its speed up.",
-				own, fast.Link.Bandwidth()),
+			What: fmt.Sprintf("A bridge reports a link of %.3g GB/s above a device whose link runs at %.3g GB/s: %s.",
+				own, fast.Link.Bandwidth(), why),
 			Cost:   "None itself. Who takes the slowest link of a path for its bandwidth, as collective libraries do, chooses wrong rails and too few channels.",
 			Remedy: "Take no bandwidth from this path but by measuring; give the collective library a topology file with the real speed (topo --nccl-xml, then correct it; NCCL_TOPO_FILE).",
 		}, d)

@@ -12,8 +12,8 @@ func (f *finder) nodes() {
 			a, b := f.t.affinity(p.Accelerator), f.t.affinity(n)
 			f.add(Finding{
 				Code: FindingNICFar, Severity: Warning,
-				What: fmt.Sprintf("%s of NUMA node %d has no NIC nearer than %s of node %d.",
-					f.t.label(p.Accelerator), a.Number, f.t.label(n), b.Number),
+				What: fmt.Sprintf("%s of NUMA node %d has a rail in node %d, %s.",
+					f.t.label(p.Accelerator), a.Number, b.Number, f.t.label(n)),
 				Cost:   "Traffic crosses the link between sockets: less than half the bandwidth on most machines, shared with the processors' own traffic, and some cannot do it peer to peer at all.",
 				Remedy: fmt.Sprintf("Move a NIC to a slot of node %d, or run what needs the network on accelerators of node %d.", a.Number, b.Number),
 			}, p.Accelerator, n)
@@ -81,7 +81,7 @@ func (f *finder) functions() {
 			What: fmt.Sprintf("%s is visible together with %s of it.", f.t.label(d),
 				plural(len(d.VFs), "virtual function", "virtual functions")),
 			Cost:   "They share one link and one port: whoever counts each as a device expects bandwidth that is not there and may pair an accelerator with the same port twice.",
-			Remedy: "Here only the physical function is paired. Give virtual functions to guests, or remove them by writing 0 to sriov_numvfs; name them in overrides if they are meant to be rails.",
+			Remedy: "Unless overrides say otherwise, only the physical function is paired. Give virtual functions to guests, or remove them by writing 0 to sriov_numvfs; name them in overrides if they are meant to be rails.",
 		}, ordered(append([]*Device{d}, d.VFs...))...)
 	}
 }

@@ -24,7 +24,7 @@ func (f *finder) access() {
 					example = r
 				}
 				turns[port] = true
-			case port.ACS == nil && !port.ACSKnown:
+			case port.ACS == nil && !port.ACSKnown && !f.t.Outline: // nobody looked
 				dark[port] = true
 			}
 		}

@@ -59,6 +59,20 @@ root 0000:00
 root 0000:00
   00:01.0 port link=2.5x16/16x16
     01:00.0 gpu link=2.5x16/32x16`, "link-idle info: GPU0\n", ""},
+		{"a narrow device below a wide port, whose types are unknown", `
+root 0000:00
+  00:01.0 bridge link=16x16/16x16
+    01:00.0 bridge link=16x16/16x16
+      02:00.0 bridge link=8x4/16x16
+        03:00.0 nvme link=8x4/8x4
+      02:01.0 bridge link=16x16/16x16
+        04:00.0 nic rdma=a link=16x16/16x16`, "", ""},
+		{"a switch whose uplink has lost lanes, whose types are unknown", `
+root 0000:00
+  00:01.0 bridge link=16x8/16x16
+    01:00.0 bridge link=16x8/16x16
+      02:00.0 bridge link=16x16/16x16
+        03:00.0 nic rdma=a link=16x16/16x16`, "link-slow warning: 0000:01:00.0\n", ""},
 		{"alike are one", `
 root 0000:00
   00:01.0 gpu link=2.5x16/32x16
@@ -76,6 +90,10 @@ guest
 root 0000:00
   00:01.0 bridge link=16x1/16x1
     01:00.0 gpu link=32x16/32x16`, "bridge-virtual info: 0000:00:01.0\n", "1.97 GB/s above a device whose link runs at 63 GB/s"},
+		{"a guest that does not show itself", `
+root 0000:00
+  00:01.0 bridge link=16x1/16x1
+    01:00.0 gpu link=32x16/32x16`, "bridge-virtual info: 0000:00:01.0\n", "may be a guest that does not show it"},
 		{"on hardware a quarter can be true", `
 root 0000:00
   00:01.0 port
@@ -103,7 +121,7 @@ node 1
 root 0000:00 node=0
   00:01.0 gpu
 root 0000:80 node=1
-  80:01.0 nic rdma=a`, "nic-far warning: GPU0 a\n", "GPU0 (0000:00:01.0) of NUMA node 0 has no NIC nearer than a (0000:80:01.0) of node 1."},
+  80:01.0 nic rdma=a`, "nic-far warning: GPU0 a\n", "GPU0 (0000:00:01.0) of NUMA node 0 has a rail in node 1, a (0000:80:01.0)."},
 		{"no node in a guest", `
 node 0
 node 1
@@ -149,5 +167,31 @@ root 0000:00
 				}
 			}
 		})
+	}
+}
+
+// What is found goes by the rails in use, not by those of the distance.
+func TestFindingsOfOverrides(t *testing.T) {
+	topo := sketch(t, `
+node 0
+node 1
+root 0000:00 node=0
+  00:01.0 gpu
+  00:02.0 nic rdma=near
+root 0000:80 node=1
+  80:01.0 nic rdma=far`)
+	if got := told(topo, topo.Findings()); got != "" {
+		t.Errorf("by distance: %s", got)
+	}
+	o, err := ParseOverrides(strings.NewReader("GPU0 = far, near"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := topo.Pair(PairOptions{Overrides: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := told(topo, topo.FindingsOf(p)), "nic-far warning: GPU0 far\n"; got != want {
+		t.Errorf("by the overrides: %q, want %q", got, want)
 	}
 }

@@ -53,9 +53,6 @@ func (r *reader) identity(d *Device, dir string) bool {
 			d.Driver = target[strings.LastIndexByte(target, '/')+1:]
 		}
 	}
-	if d.Class>>8 != classBridge {
-		d.physfn, _ = r.link(dir + "/physfn")
-	}
 	return true
 }
 

@@ -3,6 +3,7 @@ package pci
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,10 +21,8 @@ func (r *reader) iommu() {
 	for _, e := range entries {
 		r.t.Platform.IOMMU.Units = insert(r.t.Platform.IOMMU.Units, e.Name())
 	}
-	for _, d := range r.t.Devices {
-		if d.Group >= 0 {
-			return
-		}
+	if r.t.Outline || slices.ContainsFunc(r.t.Devices, func(d *Device) bool { return d.Group >= 0 }) {
+		return
 	}
 	groups, _ := r.list(groupsDir)
 	for _, g := range groups {

@@ -104,8 +104,11 @@ func kindOf(d *Device) Kind {
 	}
 	switch class {
 	case classVGA, class3D, classDisplay:
-		if managed(d.Vendor) {
+		switch {
+		case managed(d.Vendor):
 			return BMC
+		case integrated(d):
+			return Other
 		}
 		return Accelerator
 	case classCoproc:
@@ -146,6 +149,12 @@ func kindOf(d *Device) Kind {
 		return Accelerator
 	}
 	return Other
+}
+
+// integrated tells the graphics of Intel's processors, which have no memory of their
+// own: since 2010 they are device 2 of the root bus.
+func integrated(d *Device) bool {
+	return d.Vendor == intel && d.Class>>16 == 0x03 && d.Parent == nil && d.Address.Bus == 0 && d.Address.Device == 2
 }
 
 // managed tells vendors whose displays belong to a management controller.

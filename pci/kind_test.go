@@ -52,6 +52,20 @@ func TestKinds(t *testing.T) {
 	if got := kindOf(&Device{Class: 0x020000, Vendor: 0x14e4, RDMA: []RDMA{{Name: "bnxt_re0"}}}); got != RDMANIC {
 		t.Errorf("Ethernet with an infiniband device: %v", got)
 	}
+	// Graphics of a processor, and a card at its place in a domain of its own, or below a port.
+	own := &Device{Address: Address{0, 0, 2, 0}, Class: 0x030000, Vendor: intel, Product: 0x9a49, Driver: "i915"}
+	if got := kindOf(own); got != Other {
+		t.Errorf("graphics of the processor: %v", got)
+	}
+	for _, card := range []*Device{
+		{Address: Address{0, 3, 0, 0}, Parent: &Device{}, Class: 0x030000, Vendor: intel, Product: 0x56a0, Driver: "xe"},
+		{Address: Address{0, 0, 5, 0}, Class: 0x038000, Vendor: intel, Product: 0x0bd5},
+		{Address: Address{0, 0, 2, 0}, Class: 0x030000, Vendor: nvidia, Product: 0x2684},
+	} {
+		if got := kindOf(card); got != Accelerator {
+			t.Errorf("%v of %04x: %v", card.Address, card.Vendor, got)
+		}
+	}
 	if got := kindOf(&Device{Children: []*Device{{}}}); got != Bridge {
 		t.Errorf("what others are below, of unknown class: %v", got)
 	}

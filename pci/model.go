@@ -4,6 +4,7 @@ package pci
 // changes it once it is read.
 type Topology struct {
 	Source   string // what it was read from: "/", a folder, a file
+	Outline  bool   // ReadOutline read it
 	Platform Platform
 	Roots    []*Root   // root complexes
 	Devices  []*Device // every function, bridges too
@@ -21,6 +22,7 @@ type Platform struct {
 	System  string // vendor and product of DMI; "" is unknown
 	Kernel  string // release; "" is unknown
 	Virtual Tri    // a guest of a hypervisor
+	P2PDMA  Tri    // the kernel is built with CONFIG_PCI_P2PDMA
 	IOMMU   IOMMU
 }
 
@@ -88,7 +90,6 @@ type Device struct {
 	Card   *Card   // the card whose function it is; nil if it is the only one
 	PF     *Device // of a virtual function
 	VFs    []*Device
-	physfn string // where its link to PF leads, while it is read
 
 	RDMA []RDMA   // infiniband devices
 	Net  []string // network interfaces

@@ -3,6 +3,7 @@ package pci
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -47,21 +48,38 @@ func (t *Topology) LoadNames(path string) error {
 	if failed != nil {
 		return errors.Join(err, fmt.Errorf("names of %s: %w", f.Name(), failed))
 	}
+	type identity struct {
+		vendor, product, subVendor, subProduct uint16
+		class                                  uint32
+	}
+	type pair struct{ vendor, product string }
+	told := map[identity]pair{} // of many functions few are not alike
 	for _, d := range t.Devices {
-		// ghw describes what a modalias says.
-		said := names.ParseDevice(d.Address.String(), fmt.Sprintf("pci:v%08Xd%08Xsv%08Xsd%08Xbc%02Xsc%02Xi%02X",
-			d.Vendor, d.Product, d.SubVendor, d.SubProduct, uint8(d.Class>>16), uint8(d.Class>>8), uint8(d.Class)))
-		if said == nil {
-			continue
+		id := identity{d.Vendor, d.Product, d.SubVendor, d.SubProduct, d.Class}
+		said, ok := told[id]
+		if !ok {
+			said.vendor, said.product = describe(names, d)
+			told[id] = said
 		}
-		if name := said.Vendor.Name; name != unnamed {
-			d.VendorName = name
-		}
-		if name := said.Product.Name; name != unnamed {
-			d.ProductName = name
-		}
+		d.VendorName, d.ProductName = cmp.Or(said.vendor, d.VendorName), cmp.Or(said.product, d.ProductName)
 	}
 	return err
+}
+
+// describe gives what ghw says of a modalias; "" is nothing.
+func describe(names *ghw.PCIInfo, d *Device) (vendor, product string) {
+	said := names.ParseDevice(d.Address.String(), fmt.Sprintf("pci:v%08Xd%08Xsv%08Xsd%08Xbc%02Xsc%02Xi%02X",
+		d.Vendor, d.Product, d.SubVendor, d.SubProduct, uint8(d.Class>>16), uint8(d.Class>>8), uint8(d.Class)))
+	if said == nil {
+		return "", ""
+	}
+	if vendor = said.Vendor.Name; vendor == unnamed {
+		vendor = ""
+	}
+	if product = said.Product.Name; product == unnamed {
+		product = ""
+	}
+	return vendor, product
 }
 
 // unnamed is what ghw says of what pci.ids lacks.
@@ -114,10 +132,13 @@ func (t *Topology) excerpt(f io.Reader) ([]byte, error) {
 		if err != nil {
 			return out, err
 		}
+		if len(line) == 0 || line[0] == '#' || line[0] == '\t' && (products == nil || line[1] == '\t') {
+			continue // as most lines, which is why it is asked first
+		}
 		switch line := bytes.TrimRight(line, "\r\n"); {
-		case len(line) == 0 || line[0] == '#' || bytes.HasPrefix(line, []byte("\t\t")):
+		case len(line) == 0:
 		case line[0] == '\t':
-			if products != nil && names(line[1:]) && products[string(line[1:5])] {
+			if names(line[1:]) && products[string(line[1:5])] {
 				out = append(append(out, line...), '\n')
 			}
 		default:

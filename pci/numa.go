@@ -150,7 +150,9 @@ func (r *reader) rootNodes() {
 
 // locality reads where a device is.
 func (r *reader) locality(d *Device, dir string) {
-	d.CPUs = r.cpus(dir + "/local_cpulist")
+	if !r.t.Outline {
+		d.CPUs = r.cpus(dir + "/local_cpulist")
+	}
 	s, ok := r.text(dir + "/numa_node")
 	if !ok {
 		return

@@ -30,9 +30,10 @@ const (
 )
 
 // P2P tells whether the kernel's peer-to-peer DMA would let client reach memory of
-// provider: as P2PSource decides for a kernel built with CONFIG_PCI_P2PDMA (Debian
-// has it off in 6.1 and 6.12). A driver that does not ask the kernel is not bound by
-// it. Kernels before 7.3 are judged by 6.12, later ones by 7.3.
+// provider, as P2PSource decides. A kernel built without CONFIG_PCI_P2PDMA lets none
+// (Debian has it off in 6.1 and 6.12); where Platform.P2PDMA is unknown a yes is one
+// if the kernel has it, and Reason says so. A driver that does not ask the kernel is
+// not bound by it. Kernels before 7.3 are judged by 6.12, later ones by 7.3.
 //
 // A bridge above both will do unless access control redirects on the path, at the
 // devices themselves, at that bridge or between. Otherwise the processor has to be
@@ -41,6 +42,19 @@ func (t *Topology) P2P(provider, client *Device) P2P {
 	if provider == nil || client == nil {
 		return P2P{Reason: "there are no two devices"}
 	}
+	p := t.peers(provider, client)
+	const option = "CONFIG_PCI_P2PDMA"
+	switch {
+	case t.Platform.P2PDMA == No:
+		p.Allowed, p.Reason = No, "the kernel is built without "+option+"; besides, "+p.Reason
+	case t.Platform.P2PDMA == Unknown && p.Allowed == Yes:
+		p.Reason += ", if the kernel is built with " + option
+	}
+	return p
+}
+
+// peers is P2P for a kernel that has it.
+func (t *Topology) peers(provider, client *Device) P2P {
 	path, bridge := between(provider, client)
 	p := P2P{Bridge: bridge}
 	if bridge == nil {

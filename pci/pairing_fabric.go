@@ -33,6 +33,8 @@ func (p *pairer) choose() {
 			why = "a switch between accelerators, none itself"
 		case d.Kind == BMC:
 			why = "the management controller's"
+		case d.Kind == Other && integrated(d):
+			why = "the processor's graphics, which have no memory of their own"
 		}
 		if why != "" {
 			p.ignored = append(p.ignored, Ignored{d, why})

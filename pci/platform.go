@@ -46,6 +46,9 @@ func (r *reader) platform() {
 	if p.Virtual == Unknown {
 		p.Virtual = r.guest(vendor)
 	}
+	if !r.t.Outline {
+		p.P2PDMA = r.p2pdma()
+	}
 }
 
 func (r *reader) dmi(name string) string {

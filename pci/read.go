@@ -3,7 +3,6 @@ package pci
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"strings"
@@ -36,8 +35,21 @@ func (e *Error) Unwrap() error { return e.Err }
 // error, each an *Error; both may be there. Without any PCI device the Topology is
 // nil and the error ErrNoDevice. Links are followed by root: internal/sysroot keeps
 // those of a capture inside it, os.DirFS does not.
-func Read(root fs.FS) (*Topology, error) {
+func Read(root fs.FS) (*Topology, error) { return newReader(root).all() }
+
+// ReadOutline reads what the tree, distances and pairing of a machine need, from
+// fewer than half of the files that Read takes. Of devices the CPUs, BARs, ACS, Group,
+// PeerMem, Slot and Memory stay unknown, of RDMA the GUID and the layer, and
+// Platform.P2PDMA. A virtual function beside its physical one has that one's Vendor
+// and Class, as SR-IOV has it, and its Product, Driver, Port and Node stay unknown.
+// Topology.Outline says so.
+func ReadOutline(root fs.FS) (*Topology, error) {
 	r := newReader(root)
+	r.t.Outline = true
+	return r.all()
+}
+
+func (r *reader) all() (*Topology, error) {
 	r.structure()
 	if len(r.t.Devices) == 0 {
 		r.remember(failure{}, &Error{Op: "list", Object: busDevices,
@@ -45,18 +57,16 @@ func Read(root fs.FS) (*Topology, error) {
 		return nil, r.err()
 	}
 	r.nodes()
-	r.each(func(r *reader, d *Device, dir string) {
-		if r.identity(d, dir) {
-			r.attributes(d, dir)
-			r.physical(d, dir)
-		}
-	})
+	r.each((*reader).function)
 	r.adopt()
-	r.slots()
+	if !r.t.Outline {
+		r.slots()
+	}
 	r.unclassed()
 	r.nvidia()
 	r.platform()
 	r.iommu()
+	r.inherit()
 	Assemble(r.t)
 	return r.t, r.err()
 }
@@ -70,6 +80,7 @@ type reader struct {
 	at      map[Address]*Device
 	dirs    map[*Device]string // below the root
 	rootsAt map[string]*Root   // by path
+	rdmaAt  map[string]string  // folders of infiniband devices, by name
 	lost    []*Device          // their entries are no links, so their places are unknown
 	classes map[string]bool    // folders of /sys/class that could be read
 	walked  int                // folders below /sys/devices
@@ -77,12 +88,19 @@ type reader struct {
 	folder folder // the one that was entered; nil is none
 	inside string // its path and "/"
 
-	buf  []byte
+	buf []byte
+	failures
+
+	shared *shared
+}
+
+// failures are what could not be had, one error for all of a kind.
+type failures struct {
 	errs []*Error
 	keys []failure // of errs
 	seen map[failure]*Error
 
-	shared *shared
+	untold int // beyond maxErrors
 }
 
 type failure struct{ op, name, cause string }
@@ -90,8 +108,9 @@ type failure struct{ op, name, cause string }
 func newReader(root fs.FS) *reader {
 	r := &reader{
 		root: root, t: &Topology{},
-		at: map[Address]*Device{}, dirs: map[*Device]string{}, rootsAt: map[string]*Root{}, classes: map[string]bool{},
-		buf: make([]byte, 4096), seen: map[failure]*Error{}, shared: &shared{},
+		rootsAt: map[string]*Root{},
+		rdmaAt:  map[string]string{}, classes: map[string]bool{},
+		buf: make([]byte, 4096), shared: &shared{},
 	}
 	r.links, _ = root.(fs.ReadLinkFS)
 	return r
@@ -115,7 +134,17 @@ func (r *reader) fail(op, object string, err error) {
 	r.remember(key, &Error{Op: op, Object: object, Err: err})
 }
 
+// maxErrors bounds the kinds of failure that are told one by one.
+const maxErrors = 100
+
 func (r *reader) remember(key failure, e *Error) {
+	if len(r.errs) == maxErrors {
+		r.untold += 1 + e.More
+		return
+	}
+	if r.seen == nil {
+		r.seen = map[failure]*Error{}
+	}
 	r.seen[key] = e
 	r.errs = append(r.errs, e)
 	r.keys = append(r.keys, key)
@@ -126,122 +155,8 @@ func (r *reader) err() error {
 	for i, e := range r.errs {
 		all[i] = e
 	}
+	if r.untold > 0 {
+		all = append(all, &Error{Op: "read", Object: "sys", Err: fmt.Errorf("%d more failures, of other kinds, are left out", r.untold)})
+	}
 	return errors.Join(all...)
-}
-
-// into is what a root may offer beside fs.FS: to read the first bytes of a file
-// without making anything.
-type into interface {
-	ReadInto(name string, b []byte) (int, error)
-}
-
-// bytes gives the first bytes of a file, max at most; they are good until the next
-// read. false: the file is not there, or cannot be read, which is remembered.
-func (r *reader) bytes(name string, max int) ([]byte, bool) {
-	if len(r.buf) < max {
-		r.buf = make([]byte, max)
-	}
-	n, err := r.readInto(name, r.buf[:max])
-	if err != nil {
-		r.missed(name, err)
-		return nil, false
-	}
-	return r.buf[:n], true
-}
-
-// missed remembers a file that could not be read, unless it is not there: a device
-// may go while it is read, or have no such register.
-func (r *reader) missed(name string, err error) {
-	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENODEV) && !errors.Is(err, syscall.ENOTDIR) {
-		r.fail("read", name, err)
-	}
-}
-
-func (r *reader) readInto(name string, b []byte) (int, error) {
-	if in, ok := r.below(name); ok {
-		return r.folder.ReadInto(in, b)
-	}
-	if fast, ok := r.root.(into); ok {
-		return fast.ReadInto(name, b)
-	}
-	f, err := r.root.Open(name)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	n := 0
-	for n < len(b) {
-		m, err := f.Read(b[n:])
-		n += m
-		if err == io.EOF || err == nil && m == 0 {
-			break
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
-	return n, nil
-}
-
-// text gives what a file says, without the space around it; of a long file, its
-// first 4,096 bytes. false as bytes.
-func (r *reader) text(name string) (string, bool) {
-	b, ok := r.bytes(name, 4096)
-	if !ok {
-		return "", false
-	}
-	return strings.TrimSpace(string(b)), true
-}
-
-// hex reads a number as sysfs writes identifiers: 0x15b3.
-func (r *reader) hex(name string) (uint64, bool) {
-	s, ok := r.text(name)
-	if !ok {
-		return 0, false
-	}
-	v, ok := hexNumber(strings.TrimPrefix(s, "0x"))
-	if !ok {
-		r.fail("read", name, fmt.Errorf("%q is no hexadecimal number", clip(s)))
-	}
-	return v, ok
-}
-
-// link gives where a link leads, as it is written; false if it is none.
-func (r *reader) link(name string) (string, bool) {
-	if r.links == nil {
-		return "", false
-	}
-	links, at := r.links, name
-	if in, ok := r.below(name); ok {
-		links, at = r.folder, in
-	}
-	target, err := links.ReadLink(at)
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) && // it is no link
-			!errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTDIR) {
-			r.fail("read", name, err)
-		}
-		return "", false
-	}
-	if len(target) > 4096 {
-		r.fail("read", name, errors.New("the link is longer than a path may be"))
-		return "", false
-	}
-	return target, true
-}
-
-// list gives the names in a folder in order; nil, false if it is not there or
-// cannot be read, which is remembered.
-func (r *reader) list(name string) ([]fs.DirEntry, bool) {
-	entries, err := fs.ReadDir(r.root, name)
-	if err != nil && len(entries) == 0 {
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			r.fail("list", name, err)
-		}
-		return nil, false
-	}
-	if err != nil {
-		r.fail("list", name, err)
-	}
-	return entries, true
 }

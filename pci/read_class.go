@@ -34,6 +34,9 @@ func (r *reader) class() {
 		dir := "sys/class/" + c.name
 		entries, ok := r.list(dir)
 		r.classes[c.name] = ok
+		if len(entries) > 1 {
+			r.enter(dir)
+		}
 		for _, e := range entries {
 			d, p := r.hangsOn(dir, e.Name())
 			if d == nil {
@@ -44,6 +47,7 @@ func (r *reader) class() {
 				d.Kind = Accelerator
 			}
 		}
+		r.leave()
 	}
 }
 
@@ -77,7 +81,8 @@ func (r *reader) hangsOn(dir, name string) (*Device, string) {
 func (r *reader) called(d *Device, class, name, p string) {
 	switch class {
 	case "infiniband":
-		d.RDMA = append(d.RDMA, r.rdma(name, p))
+		d.RDMA = append(d.RDMA, RDMA{Name: name})
+		r.rdmaAt[name] = p
 		slices.SortFunc(d.RDMA, func(a, b RDMA) int { return byNumber(a.Name, b.Name) })
 	case "net":
 		d.Net = insert(d.Net, name)
@@ -112,32 +117,39 @@ func byNumber(a, b string) int {
 	return cmp.Or(cmp.Compare(x, y), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// rdma reads an infiniband device.
-func (r *reader) rdma(name, p string) RDMA {
-	dev := RDMA{Name: name}
-	dev.NodeGUID, _ = r.text(p + "/node_guid")
-	entries, _ := r.list(p + "/ports")
-	for _, e := range entries {
-		number, err := strconv.ParseUint(e.Name(), 10, 32)
-		if err != nil {
-			continue
+// rdma reads a function's infiniband devices.
+func (r *reader) rdma(d *Device) {
+	for i := range d.RDMA {
+		dev := &d.RDMA[i]
+		p := r.rdmaAt[dev.Name]
+		if !r.t.Outline {
+			dev.NodeGUID, _ = r.text(p + "/node_guid")
 		}
-		port := RDMAPort{Number: int(number)}
-		at := p + "/ports/" + e.Name()
-		if state, ok := r.text(at + "/state"); ok {
-			// "4: ACTIVE"
-			_, word, found := strings.Cut(state, ":")
-			if !found {
-				word = state
+		entries, _ := r.list(p + "/ports")
+		for _, e := range entries {
+			if number, err := strconv.ParseUint(e.Name(), 10, 32); err == nil {
+				dev.Ports = append(dev.Ports, r.port(int(number), p+"/ports/"+e.Name()))
 			}
-			port.State = strings.TrimSpace(word)
 		}
-		port.Rate, _ = r.text(at + "/rate")
-		port.Layer, _ = r.text(at + "/link_layer")
-		dev.Ports = append(dev.Ports, port)
+		slices.SortFunc(dev.Ports, func(a, b RDMAPort) int { return cmp.Compare(a.Number, b.Number) })
 	}
-	slices.SortFunc(dev.Ports, func(a, b RDMAPort) int { return cmp.Compare(a.Number, b.Number) })
-	return dev
+}
+
+func (r *reader) port(number int, p string) RDMAPort {
+	port := RDMAPort{Number: number}
+	if state, ok := r.text(p + "/state"); ok {
+		// "4: ACTIVE"
+		_, word, found := strings.Cut(state, ":")
+		if !found {
+			word = state
+		}
+		port.State = strings.TrimSpace(word)
+	}
+	port.Rate, _ = r.text(p + "/rate")
+	if !r.t.Outline {
+		port.Layer, _ = r.text(p + "/link_layer")
+	}
+	return port
 }
 
 // unclassed looks below the functions for what classes without a folder would have
@@ -158,6 +170,9 @@ func (r *reader) unclassed() {
 					}
 				}
 			}
+			if c.name == "infiniband" {
+				r.rdma(d)
+			}
 		}
 		switch {
 		case d.Driver == "peerdirect_accel":
@@ -165,7 +180,7 @@ func (r *reader) unclassed() {
 			for _, e := range entries {
 				d.Dev = insert(d.Dev, e.Name())
 			}
-		case d.Vendor == amd && (class>>8 == 0x03 || class == classAccel):
+		case !r.t.Outline && d.Vendor == amd && (class>>8 == 0x03 || class == classAccel):
 			if text, ok := r.text(dir + "/mem_info_vram_total"); ok {
 				if v, err := strconv.ParseInt(text, 10, 64); err == nil && v > 0 {
 					d.Memory = v

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // folder is one that a root has opened: what is in it is had faster than by its
@@ -13,6 +14,7 @@ import (
 type folder interface {
 	into
 	fs.ReadLinkFS
+	fs.ReadDirFS
 	io.Closer
 	// At opens a file to read some of it.
 	At(name string) (io.ReaderAt, io.Closer, error)
@@ -50,45 +52,64 @@ func (r *reader) below(name string) (string, bool) {
 	return strings.CutPrefix(name, r.inside)
 }
 
-// each calls work for every function, in its folder. Where the root can open
-// folders, several are read at once, each by a reader of its own: work changes
-// nothing but its function. The errors are in order all the same.
+// each calls work for every function, in its folder. It changes nothing but its
+// function.
 func (r *reader) each(work func(r *reader, d *Device, dir string)) {
 	all := r.t.Devices
-	if len(all) == 0 {
-		return
-	}
-	r.enter(r.dirs[all[0]])
-	alone := r.folder == nil
-	r.leave()
-	const few = 32 // functions that are not worth another reader
-	readers := min(runtime.GOMAXPROCS(0), (len(all)+few-1)/few)
-	if alone {
+	r.share(len(all), func(r *reader, i int) {
+		dir := r.dirs[all[i]]
+		r.enter(dir)
+		work(r, all[i], dir)
+		r.leave()
+	})
+}
+
+// share calls work for every number below n. Where the root can open folders several
+// readers share the work. The errors are in order all the same.
+func (r *reader) share(n int, work func(r *reader, i int)) {
+	const few = 16 // that a reader takes at a time
+	parts := (n + few - 1) / few
+	readers := min(runtime.GOMAXPROCS(0), (parts+1)/2)
+	if !r.folders() {
 		readers = 1
 	}
-	var running sync.WaitGroup
-	helpers := make([]*reader, readers)
-	for i := range helpers {
+	failed := make([]failures, parts)
+	var next atomic.Int32
+	take := func() {
 		h := *r
-		h.buf, h.errs, h.keys, h.seen = make([]byte, len(r.buf)), nil, nil, map[failure]*Error{}
-		helpers[i] = &h
-		part := all[len(all)*i/readers : len(all)*(i+1)/readers]
-		running.Go(func() {
-			for _, d := range part {
-				h.enter(h.dirs[d])
-				work(&h, d, h.dirs[d])
+		h.buf = make([]byte, len(r.buf))
+		for part := int(next.Add(1)) - 1; part < parts; part = int(next.Add(1)) - 1 {
+			h.failures = failures{}
+			for i := part * few; i < min(n, (part+1)*few); i++ {
+				work(&h, i)
 			}
-			h.leave()
-		})
+			failed[part] = h.failures
+		}
 	}
+	var running sync.WaitGroup
+	for range readers - 1 {
+		running.Go(take)
+	}
+	take()
 	running.Wait()
-	for _, h := range helpers {
-		for i, e := range h.errs {
-			if first := r.seen[h.keys[i]]; first != nil {
+	for _, f := range failed {
+		r.untold += f.untold
+		for i, e := range f.errs {
+			if first := r.seen[f.keys[i]]; first != nil {
 				first.More += 1 + e.More
 			} else {
-				r.remember(h.keys[i], e)
+				r.remember(f.keys[i], e)
 			}
 		}
 	}
+}
+
+// folders tells whether the root can open folders.
+func (r *reader) folders() bool {
+	if r.folder != nil {
+		return true
+	}
+	r.enter("sys")
+	defer r.leave()
+	return r.folder != nil
 }

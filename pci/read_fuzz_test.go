@@ -91,6 +91,6 @@ func FuzzRead(f *testing.F) {
 			}
 			_ = topo.Name(d)
 		}
-		tree(topo)
+		answers(topo)
 	})
 }

@@ -21,16 +21,21 @@ const maxWalk = 100_000
 // where each sits. Class entries may name others.
 func (r *reader) structure() {
 	entries, _ := r.list(busDevices)
+	r.at, r.dirs = make(map[Address]*Device, len(entries)), make(map[*Device]string, len(entries))
+	r.t.Devices = make([]*Device, 0, len(entries))
 	r.enter(busDevices)
+	targets := make([]string, len(entries))
+	r.share(len(entries), func(r *reader, i int) { targets[i], _ = r.link(busDevices + "/" + entries[i].Name()) })
+	r.leave()
 	var lost []Address
-	for _, e := range entries {
-		name := busDevices + "/" + e.Name()
+	for i, e := range entries {
+		name, target := busDevices+"/"+e.Name(), targets[i]
 		a, ok := scanAddress(e.Name(), 4)
 		if !ok {
 			r.fail("place", name, errors.New("the name is no PCI address"))
 			continue
 		}
-		if target, ok := r.link(name); ok {
+		if target != "" {
 			if d := r.place(resolve(busDevices, target)); d != nil && d.Address == a {
 				continue
 			}
@@ -38,7 +43,6 @@ func (r *reader) structure() {
 		}
 		lost = append(lost, a)
 	}
-	r.leave()
 	if len(entries) == 0 || len(lost) > 0 {
 		r.walk(sysDevices, 0, false)
 	}
@@ -55,6 +59,15 @@ func (r *reader) structure() {
 func resolve(dir, target string) string {
 	if strings.HasPrefix(target, "/") {
 		return path.Clean(target)[1:]
+	}
+	// The kernel's begin with ../ and have no dots further on, nor what else needs
+	// Join's attention: there are hundreds.
+	for strings.HasPrefix(target, "../") && dir != "" {
+		target = target[len("../"):]
+		dir = dir[:max(strings.LastIndexByte(dir, '/'), 0)]
+	}
+	if dir == "" {
+		return path.Clean(target)
 	}
 	return path.Join(dir, target)
 }
@@ -195,23 +208,6 @@ func (r *reader) rootOf(a Address) *Root {
 	root := &Root{Name: fmt.Sprintf("pci%04x:%02x", a.Domain, a.Bus), Domain: a.Domain, Bus: a.Bus}
 	r.t.Roots = append(r.t.Roots, root)
 	return root
-}
-
-// physical joins a virtual function with its physical one.
-func (r *reader) physical(d *Device, dir string) {
-	if d.Class>>8 == classBridge {
-		return
-	}
-	target, ok := r.link(dir + "/physfn")
-	if !ok {
-		return
-	}
-	a, ok := scanAddress(path.Base(target), 4)
-	if pf := r.at[a]; ok && pf != nil && pf != d {
-		d.PF = pf
-	} else {
-		r.fail("place", dir+"/physfn", fmt.Errorf("no such function: %q", clip(target)))
-	}
 }
 
 // slots labels the functions that sit in a physical slot.

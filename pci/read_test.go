@@ -133,7 +133,7 @@ func crowd(switches, functions int, uevent string) machine {
 }
 
 func TestReadThousands(t *testing.T) {
-	root := crowd(125, 31, "DRIVER=ice\nPCI_CLASS=20000\nPCI_ID=8086:1593\nPCI_SUBSYS_ID=8086:0001\n").onDisk(t)
+	root := crowd(125, 31, "DRIVER=ice\nPCI_CLASS=20000\nPCI_ID=8086:1593\nPCI_SUBSYS_ID=8086:0001\n").packed(t)
 	start := time.Now()
 	topo, err := Read(root)
 	if err != nil || len(topo.Devices) != 4000 || len(topo.Roots) != 125 || len(topo.Of(OtherNIC)) != 3875 {
@@ -152,7 +152,7 @@ func TestReadThousandsBroken(t *testing.T) {
 	for i := range 4000 {
 		m.link(fmt.Sprintf("%s/0000:%02x:%02x.%x", busDevices, i>>8, i>>3&31, i&7), "../../../devices/gone")
 	}
-	topo, err := Read(m.onDisk(t))
+	topo, err := Read(m.packed(t))
 	if topo == nil || len(topo.Devices) != 4000 {
 		t.Fatalf("%v, %v", topo, err)
 	}

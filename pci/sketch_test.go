@@ -102,6 +102,8 @@ func dress(t testing.TB, d *Device, kind string, options map[string]string) {
 		d.Kind, d.Vendor, d.Product = Accelerator, nvidia, 0x2330
 	case "grace":
 		d.Kind, d.Vendor, d.Product = Accelerator, nvidia, 0x2941
+	case "graphics":
+		d.Vendor, d.Class, d.Driver = intel, 0x030000, "i915"
 	case "nic":
 		d.Kind, d.Vendor, d.Driver = RDMANIC, mellanox, "mlx5_core"
 	case "efa":

@@ -11,8 +11,8 @@ import (
 	"github.com/peerdirect/peerdirect/internal/inventory"
 )
 
-// sysroot writes a captured system: lines "path = content" and "path -> target".
-func sysroot(t *testing.T, text string) string {
+// writeRoot writes a captured system: lines "path = content" and "path -> target".
+func writeRoot(t *testing.T, text string) string {
 	t.Helper()
 	root := t.TempDir()
 	for line := range strings.Lines(text) {
@@ -58,7 +58,7 @@ func devices(t *testing.T, args ...string) (code int, stdout, stderr string) {
 }
 
 func TestDevicesUsage(t *testing.T) {
-	root := sysroot(t, capturedEFA)
+	root := writeRoot(t, capturedEFA)
 	for name, c := range map[string]struct {
 		args []string
 		code int
@@ -92,7 +92,7 @@ func TestDevicesUsage(t *testing.T) {
 }
 
 func TestDevicesOfACapture(t *testing.T) {
-	root := sysroot(t, capturedEFA)
+	root := writeRoot(t, capturedEFA)
 	code, stdout, stderr := devices(t, "--sysroot", root)
 	want := `DEVICE      PORT  STATE   LINK         RATE     MTU  NETDEV  DRIVER  PCI           NUMA  DMABUF  GID
 rdmap16s27  1     ACTIVE  Unspecified  100Gb/s  ?    -       efa     0000:10:1b.0  0     ?       -

@@ -24,7 +24,7 @@ type watching struct {
 	stderr  bytes.Buffer
 }
 
-func watch(t *testing.T, args ...string) *watching {
+func startWatching(t *testing.T, args ...string) *watching {
 	t.Helper()
 	w := &watching{cmd: exec.Command("peerdirect", append([]string{"devices", "--watch", "--json", "--interval", "500ms"}, args...)...), records: make(chan inventory.Record, 1000)}
 	w.cmd.Stderr = &w.stderr
@@ -106,7 +106,7 @@ func TestWatchSeesDevicesAndPortsComeAndGo(t *testing.T) {
 	output(t, "ip", "link", "set", netdev, "up")
 
 	monitor := shown(t, "--device", name).System.Monitor
-	w := watch(t)
+	w := startWatching(t)
 	w.expect(t, "the device at the start", event(inventory.EventPresent, name))
 	output(t, "rdma", "link", "add", second, "type", kind, "netdev", netdev)
 	t.Cleanup(func() { exec.Command("rdma", "link", "del", second).Run() })

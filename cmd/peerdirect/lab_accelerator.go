@@ -14,4 +14,5 @@ func registerAccelerators(f *pflag.FlagSet, o *lab.Options) {
 		"accelerators of each machine, up to %d: memory behind a PCI BAR, exported as peer-to-peer dma-bufs", lab.MaxAccelerators))
 	f.IntVar(&o.Accelerators.Memory, "accelerator-memory", lab.DefaultAcceleratorMemory, "memory of each accelerator, MiB")
 	f.BoolVar(&o.IOMMU, "iommu", false, "give each machine an IOMMU, which vfio-pci needs")
+	f.BoolVar(&o.ACS, "acs", false, "give the switch ports above accelerators access control services, which can keep their traffic off the switch")
 }

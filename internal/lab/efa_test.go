@@ -12,12 +12,12 @@ import (
 )
 
 func TestEFAArguments(t *testing.T) {
-	got := efaArguments([]string{`/tmp/a,"b`}, pcieTree(1, 0).efa)
+	got := efaArguments([]string{`/tmp/a,"b`}, pcieTree(1, 0, false).efa)
 	want := []string{"-device", `{"driver":"vfio-user-pci","socket":{"type":"unix","path":"/tmp/a,\"b"}}`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	got = efaArguments([]string{"0", "1"}, pcieTree(2, 0).efa)
+	got = efaArguments([]string{"0", "1"}, pcieTree(2, 0, false).efa)
 	if last := got[len(got)-1]; !strings.Contains(last, `"bus":"port1.0"`) {
 		t.Errorf("the second of two devices: %s", last)
 	}

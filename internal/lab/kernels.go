@@ -54,7 +54,7 @@ var guestPackages = []string{
 	"linux-image-amd64", "linux-headers-amd64", "gcc", "make", "libc6-dev", "libelf-dev",
 	"rdma-core", "ibverbs-utils", "ibverbs-providers", "libibverbs-dev",
 	"librdmacm-dev", "rdmacm-utils", "perftest",
-	"kmod", "iproute2", "iputils-ping", "ethtool", "bpftool", "procps", "pciutils",
+	"kmod", "iproute2", "iputils-ping", "ethtool", "bpftool", "procps", "pciutils", "hwloc-nox",
 	"util-linux", "strace", "busybox-static", "xz-utils",
 }
 

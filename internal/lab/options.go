@@ -60,6 +60,7 @@ type Options struct {
 	EFA          EFA           // software EFA devices of each
 	Accelerators Accelerators  // of each
 	IOMMU        bool          // each has one, which vfio needs; devices that do not ask for translation have none
+	ACS          bool          // the switch port above each accelerator has access control services
 	Layer        Layer         // programs laid over the root, default none
 	Modules      []string      // more kernel modules to load, each with its parameters after blanks
 	Accel        string        // AccelTCG (the default), "kvm", or AccelAuto
@@ -190,6 +191,8 @@ func (o *Options) Check() error {
 		return o.EFA.check()
 	case o.Accelerators.check() != nil:
 		return o.Accelerators.check()
+	case o.ACS && (o.Accelerators.Count == 0 || o.Accelerators.Count+o.EFA.Count == 1):
+		return errors.New("access control is a matter of switch ports above accelerators: give the machine an accelerator and another device")
 	case o.Timeout < 0:
 		return fmt.Errorf("a timeout of %s is over before it begins", o.Timeout)
 	case o.Terminal != nil && o.Nodes > 1:

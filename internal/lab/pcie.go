@@ -24,6 +24,8 @@ const (
 	// accelerators take 33 of it: the root bus, and for each switch its upstream
 	// and internal bus and one a port. The first range is the machine's own.
 	busNumbers = 64
+
+	rootPort, downstreamPort = "pcie-root-port", "xio3130-downstream" // QEMU's names
 )
 
 // pcieSlot is a place for one device.
@@ -38,8 +40,10 @@ type pcieLayout struct {
 	numa              bool       // on two NUMA nodes, the first half of each kind on node 0
 }
 
-// pcieTree places devices. A single one has no bridges above it.
-func pcieTree(efa, accelerators int) (l pcieLayout) {
+// pcieTree places devices. A single one has no bridges above it. With acs the ports
+// above accelerators have access control services: they are root ports in the place
+// of downstream ones, because QEMU's switch has none.
+func pcieTree(efa, accelerators int, acs bool) (l pcieLayout) {
 	if efa+accelerators <= 1 {
 		l.efa, l.accelerators = make([]pcieSlot, efa), make([]pcieSlot, accelerators)
 		return l
@@ -50,6 +54,10 @@ func pcieTree(efa, accelerators int) (l pcieLayout) {
 	// the order in which QEMU made them.
 	for numa := numaNodes - 1; l.numa && numa >= 0; numa-- {
 		device("pxb-pcie,id=numa%d,bus=pcie.0,bus_nr=%d,numa_node=%d", numa, (numa+1)*busNumbers, numa)
+	}
+	accelPort := downstreamPort
+	if acs {
+		accelPort = rootPort
 	}
 	ports := 0 // chassis numbers: QEMU wants each port's to be its own
 	for numa := range numaNodes {
@@ -67,21 +75,21 @@ func pcieTree(efa, accelerators int) (l pcieLayout) {
 				root, slot = "pcie.0", "" // wherever there is room
 			}
 			ports++
-			device("pcie-root-port,id=%s.root,bus=%s,chassis=%d,slot=0%s", sw, root, ports, slot)
+			device("%s,id=%s.root,bus=%s,chassis=%d,slot=0%s", rootPort, sw, root, ports, slot)
 			device("x3130-upstream,id=%s,bus=%s.root", sw, sw)
 			addr := 0
-			add := func(kind string, i int) pcieSlot {
+			add := func(kind, model string, i int) pcieSlot {
 				ports++
 				port := fmt.Sprintf("%s%d.%d", kind, numa, i)
-				device("xio3130-downstream,id=%s,bus=%s,chassis=%d,slot=0,addr=%d", port, sw, ports, addr)
+				device("%s,id=%s,bus=%s,chassis=%d,slot=0,addr=%d", model, port, sw, ports, addr)
 				addr++
 				return pcieSlot{bus: port}
 			}
 			for i := s * portsPerSwitch; i < min(nics, (s+1)*portsPerSwitch); i++ {
-				l.efa = append(l.efa, add("port", i))
+				l.efa = append(l.efa, add("port", downstreamPort, i))
 			}
 			for i := s * accels / switches; i < (s+1)*accels/switches; i++ {
-				l.accelerators = append(l.accelerators, add("accelport", i))
+				l.accelerators = append(l.accelerators, add("accelport", accelPort, i))
 			}
 		}
 	}

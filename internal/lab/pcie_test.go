@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ func TestPCIeTree(t *testing.T) {
 		{0, MaxAccelerators}, {MaxEFA, 0}, {MaxEFA, MaxAccelerators},
 	} {
 		t.Run(fmt.Sprint(c.efa, "+", c.accelerators), func(t *testing.T) {
-			l := pcieTree(c.efa, c.accelerators)
+			l := pcieTree(c.efa, c.accelerators, false)
 			if len(l.efa) != c.efa || len(l.accelerators) != c.accelerators {
 				t.Fatalf("%d and %d slots", len(l.efa), len(l.accelerators))
 			}
@@ -78,6 +79,33 @@ func TestPCIeTree(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Only the ports above accelerators are of the kind that has access control, and
+// nothing else is different.
+func TestPCIeTreeWithAccessControl(t *testing.T) {
+	plain, acs := pcieTree(8, 3, false), pcieTree(8, 3, true)
+	above := map[string]bool{}
+	for _, s := range acs.accelerators {
+		above[s.bus] = true
+	}
+	for i, arg := range plain.bridges {
+		want := arg
+		if above[properties(arg)["id"]] {
+			want = strings.Replace(arg, downstreamPort, rootPort, 1)
+			delete(above, properties(arg)["id"])
+		}
+		if acs.bridges[i] != want {
+			t.Errorf("%s, want %s", acs.bridges[i], want)
+		}
+	}
+	if len(above) > 0 {
+		t.Errorf("no ports are %v", above)
+	}
+	plain.bridges, acs.bridges = nil, nil
+	if !reflect.DeepEqual(plain, acs) {
+		t.Errorf("devices are elsewhere: %+v, %+v", plain, acs)
 	}
 }
 

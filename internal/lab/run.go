@@ -298,7 +298,7 @@ func (r *labRun) boot(node int) (*guest, error) {
 	m := &machine{
 		qemu: r.qemu, root: r.root,
 		name: fmt.Sprintf("node%d", node), node: node,
-		cpus: r.CPUs, memory: r.Memory, accel: r.Accel, iommu: r.IOMMU,
+		cpus: r.CPUs, memory: r.Memory, accel: r.Accel, iommu: r.IOMMU, acs: r.ACS,
 		agent: r.Agent, source: r.Source, out: r.Out, logs: r.logs,
 		mtu:          jumbo,
 		efa:          r.efa.sockets(node),

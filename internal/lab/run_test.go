@@ -218,6 +218,7 @@ func TestOptionsCheck(t *testing.T) {
 		"link":    func(o *Options) { o.Link = "ib" },
 		"accel":   func(o *Options) { o.Accel = "hvf" },
 		"timeout": func(o *Options) { o.Timeout = -1 },
+		"no port": func(o *Options) { o.ACS, o.Accelerators.Count = true, 1 },
 	} {
 		bad := good
 		change(&bad)

@@ -1,30 +1,35 @@
 package sysroot
 
 import (
-	"cmp"
 	"encoding/binary"
 	"io"
 	"io/fs"
 	"os"
 	"path"
 	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
+// dents are buffers for getdents.
+var dents = sync.Pool{New: func() any { return new([16 << 10]byte) }}
+
 // entries reads a folder, in order of name.
 func (d *dir) entries(name string, fd int) ([]fs.DirEntry, error) {
 	var entries []fs.DirEntry
-	var buf [32 << 10]byte
+	buf := dents.Get().(*[16 << 10]byte)
+	defer dents.Put(buf)
 	for {
 		n, err := unix.Getdents(fd, buf[:])
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil || n == 0 {
-			slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+			slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 			return entries, err
 		}
 		for b := buf[:n]; len(b) > 0; {
@@ -53,29 +58,28 @@ func (d *dir) entry(in string, b []byte) (e fs.DirEntry, rest []byte) {
 	if name == "." || name == ".." {
 		return nil, rest
 	}
-	at := path.Join(in, name)
 	if kind == unix.DT_UNKNOWN {
-		info, err := d.Lstat(at)
+		info, err := d.Lstat(path.Join(in, name))
 		if err != nil {
 			return nil, rest // gone meanwhile
 		}
 		return fs.FileInfoToDirEntry(info), rest
 	}
 	// d_type is the type of st_mode.
-	return dirEntry{d, at, modeOf(uint32(kind) << 12).Type()}, rest
+	return &dirEntry{d, in, name, modeOf(uint32(kind) << 12).Type()}, rest
 }
 
 type dirEntry struct {
-	dir  *dir
-	path string
-	mode fs.FileMode
+	dir      *dir
+	in, name string
+	mode     fs.FileMode
 }
 
-func (e dirEntry) Name() string               { return path.Base(e.path) }
-func (e dirEntry) IsDir() bool                { return e.mode.IsDir() }
-func (e dirEntry) Type() fs.FileMode          { return e.mode }
-func (e dirEntry) Info() (fs.FileInfo, error) { return e.dir.Lstat(e.path) }
-func (e dirEntry) String() string             { return fs.FormatDirEntry(e) }
+func (e *dirEntry) Name() string               { return e.name }
+func (e *dirEntry) IsDir() bool                { return e.mode.IsDir() }
+func (e *dirEntry) Type() fs.FileMode          { return e.mode }
+func (e *dirEntry) Info() (fs.FileInfo, error) { return e.dir.Lstat(path.Join(e.in, e.name)) }
+func (e *dirEntry) String() string             { return fs.FormatDirEntry(e) }
 
 type statInfo struct {
 	name string

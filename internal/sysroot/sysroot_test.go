@@ -15,6 +15,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/ulikunitz/xz"
 	"golang.org/x/sys/unix"
 )
 
@@ -110,6 +111,11 @@ func roots(t *testing.T, each func(t *testing.T, root fs.FS)) {
 			each(t, root)
 		})
 	}
+	t.Run("tar.xz", func(t *testing.T) {
+		root, err := ReadTar(bytes.NewReader(xzipped(t, packed(t, ""))))
+		must(t, err)
+		each(t, root)
+	})
 	t.Run("tar.gz", func(t *testing.T) {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
@@ -274,7 +280,9 @@ func TestTarsThatAreNone(t *testing.T) {
 		"nothing":        {"", "empty"},
 		"text":           {strings.Repeat("no tar\n", 200), "unpack"},
 		"cut":            {string(good[:3*512+100]), "unpack"},
-		"xz":             {"\xfd7zXZ\x00\x00\x04", "xz -dk"},
+		"cut xz":         {"\xfd7zXZ\x00\x00\x04", "cut"},
+		"xz of 4 GiB":    {"\xfd7zXZ\x00\x00\x04\xe6\xd6\xb4\x46\x02\x00\x21\x01\x28\x00\x00\x00", "4095 MiB: xz -dk"},
+		"damaged xz":     {string(xzipped(t, good)[:100]) + "damaged", "unpack"},
 		"zstd":           {"\x28\xb5\x2f\xfd\x04\x00", "zstd -d"},
 		"cut gzip":       {"\x1f\x8b\x08", "EOF"},
 		"too large":      {bomb.String(), "too large"},
@@ -285,6 +293,16 @@ func TestTarsThatAreNone(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %q", name, root, err, c.says)
 		}
 	}
+}
+
+func xzipped(t testing.TB, data []byte) []byte {
+	var b bytes.Buffer
+	z, err := xz.NewWriter(&b)
+	must(t, err)
+	_, err = z.Write(data)
+	must(t, err)
+	must(t, z.Close())
+	return b.Bytes()
 }
 
 func pack(t testing.TB, list ...string) []byte {
@@ -308,6 +326,7 @@ func FuzzTar(f *testing.F) {
 	f.Add(pack(f, "sys/a->/sys/b", "sys/b->a")[:1024])
 	f.Add(hard(f, "sys/a", "../sys")[:512])
 	f.Add([]byte("\x1f\x8b\x08"))
+	f.Add(xzipped(f, pack(f, "sys/a=1")[:1024]))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		root, err := ReadTar(bytes.NewReader(data))
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Tar gives a tar, plain or compressed by gzip or bzip2, as a root. It is read
+// Tar gives a tar, plain or compressed by gzip, bzip2 or xz, as a root. It is read
 // into memory. Its root is the folder that holds sys, at the top or below folders
 // that hold nothing else.
 func Tar(name string) (fs.FS, error) {
@@ -87,7 +87,7 @@ func unpacked(r *bufio.Reader) (io.Reader, error) {
 	case bytes.HasPrefix(head, []byte("BZh")):
 		return bzip2.NewReader(r), nil
 	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
-		return nil, errors.New("compressed by xz, which is not read here: xz -dk it, and give the tar")
+		return unxz(r)
 	case bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")):
 		return nil, errors.New("compressed by zstd, which is not read here: zstd -d it, and give the tar")
 	}

@@ -3,6 +3,7 @@ package capture
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -75,6 +76,7 @@ func machine() fstest.MapFS {
 	file("proc/cmdline", "root=UUID=6b3a2f10-1c2d-3e4f-5a6b-7c8d9e0f1a2b\n")
 	file("proc/sys/kernel/hostname", "rack7\n")
 	file("proc/sys/kernel/osrelease", "6.12.0\n")
+	file("boot/config-6.12.0", "#\nCONFIG_CMDLINE=\"root=UUID=6b3a2f10-1c2d-3e4f-5a6b-7c8d9e0f1a2b\"\nCONFIG_PCI=y\nCONFIG_PCI_P2PDMA=y\n")
 	for node := range 2 {
 		at := fmt.Sprintf("sys/devices/system/node/node%d/", node)
 		file(at+"cpulist", fmt.Sprintf("%d-%d\n", 8*node, 8*node+7))
@@ -187,6 +189,58 @@ func TestACaptureHoldsNoSerialNumbers(t *testing.T) {
 			if ok && bytes.Contains(text, []byte(s)) && f.Mode&fs.ModeSymlink == 0 && name != "proc/sys/kernel/hostname" {
 				t.Errorf("%s shows %q", name, s)
 			}
+		}
+	}
+}
+
+// Of a kernel's configuration a capture has the options that pci.Read looks for.
+func TestACaptureOfAKernelThatShowsItsConfiguration(t *testing.T) {
+	const path = "proc/config.gz"
+	packed := func(text string) []byte {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		if _, err := z.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	m := machine()
+	delete(m, "boot/config-6.12.0")
+	for _, c := range []struct {
+		file []byte
+		want pci.Tri
+		kept string
+	}{
+		{packed("#\nCONFIG_DEFAULT_HOSTNAME=\"rack7\"\nCONFIG_PCI=y\n# CONFIG_PCI_P2PDMA is not set\n"), pci.No, "\nCONFIG_PCI=y\n# CONFIG_PCI_P2PDMA is not set\n"},
+		{packed("#\nCONFIG_PCI_P2PDMA=y\n"), pci.Yes, "\nCONFIG_PCI_P2PDMA=y\n"},
+		{[]byte("rack7"), pci.Unknown, ""},
+		{packed("#\nCONFIG_PCI_P2PDMA=y\n")[:20], pci.Unknown, ""},
+	} {
+		m[path] = &fstest.MapFile{Data: c.file, Mode: 0o444}
+		data, _ := captured(t, m)
+		root, err := sysroot.ReadTar(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, data).Platform.P2PDMA; got != c.want {
+			t.Errorf("%q: %v, want %v", c.kept, got, c.want)
+		}
+		kept, err := fs.ReadFile(root, path)
+		if c.kept == "" {
+			if !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a file that is none is in it: %q, %v", kept, err)
+			}
+			continue
+		}
+		z, err := gzip.NewReader(bytes.NewReader(kept))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(z); err != nil || string(text) != c.kept {
+			t.Errorf("%q, %v; want %q", text, err, c.kept)
 		}
 	}
 }

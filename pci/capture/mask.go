@@ -2,8 +2,10 @@ package capture
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"path"
 	"regexp"
 	"strings"
@@ -65,6 +67,10 @@ func (m *mask) file(plain string, data []byte) ([]byte, bool) {
 		return nil, false
 	case name == "config":
 		return withoutSerial(data), true
+	case strings.HasPrefix(plain, "boot/config-"):
+		return kernelOptions(data), true
+	case plain == "proc/config.gz":
+		return gzippedOptions(data)
 	case m.guidFile.MatchString(name):
 		return m.guid(data), true
 	}
@@ -121,4 +127,34 @@ func withoutSerial(config []byte) []byte {
 		at = int(head >> 20 &^ 3)
 	}
 	return out
+}
+
+// kernelOptions keeps of a kernel's configuration, which may have a command line
+// and names of keys, what pci.Read looks for.
+func kernelOptions(config []byte) []byte {
+	kept := []byte("\n")
+	for line := range bytes.Lines(config) {
+		if bytes.Contains(line, []byte("CONFIG_PCI_P2PDMA")) || bytes.Equal(line, []byte("CONFIG_PCI=y\n")) {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
+}
+
+// gzippedOptions is kernelOptions of a configuration as the kernel shows it; false
+// if it is none.
+func gzippedOptions(data []byte) ([]byte, bool) {
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, false
+	}
+	config, err := io.ReadAll(io.LimitReader(z, maxData))
+	if err != nil {
+		return nil, false
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	w.Write(kernelOptions(config)) // into memory: it does not fail
+	w.Close()
+	return packed.Bytes(), true
 }

@@ -13,6 +13,7 @@ import (
 type snapshot struct {
 	order   []pci.Address
 	devices map[pci.Address]device
+	bad     string // why overrides cannot be followed now: a device of them may have gone
 }
 
 type device struct {
@@ -31,7 +32,10 @@ func newSnapshot(t *pci.Topology, o pci.PairOptions) *snapshot {
 	for _, d := range t.Of(pci.Accelerator) {
 		rails[d] = []string{}
 	}
-	if p, err := t.Pair(o); err == nil && p != nil {
+	p, err := t.Pair(o)
+	if err != nil {
+		s.bad = err.Error()
+	} else {
 		for _, pair := range p.Pairs {
 			for _, r := range pair.Rails {
 				rails[pair.Accelerator] = append(rails[pair.Accelerator], r.Address.String())
@@ -39,7 +43,7 @@ func newSnapshot(t *pci.Topology, o pci.PairOptions) *snapshot {
 		}
 	}
 	findings := map[*pci.Device][]string{}
-	for _, f := range t.Findings() {
+	for _, f := range t.FindingsOf(p) {
 		for _, d := range f.Devices {
 			findings[d] = append(findings[d], f.Code)
 		}
@@ -59,8 +63,10 @@ func newSnapshot(t *pci.Topology, o pci.PairOptions) *snapshot {
 		add("nvme", new(words(d.NVMe)))
 		add("dev", new(words(d.Dev)))
 		add("rdma", new(rdma(d)))
-		if r, ok := rails[d]; ok {
+		if r, ok := rails[d]; ok && s.bad == "" {
 			add("rails", new(words(r)))
+		} else if ok {
+			add("rails", nil)
 		}
 		add("findings", new(words(findings[d])))
 		s.order = append(s.order, d.Address)
@@ -85,6 +91,11 @@ func (s *snapshot) present() (records []Record) {
 
 // compare tells what is gone, what has come, and then what is different.
 func (s *snapshot) compare(now *snapshot) (records []Record) {
+	if now.bad != "" && now.bad != s.bad {
+		r := record("compare", Problem)
+		r.Detail = new(now.bad + "; rails are unknown until it comes back")
+		records = append(records, r)
+	}
 	for _, a := range s.order {
 		if _, ok := now.devices[a]; !ok {
 			records = append(records, s.record(Removed, a))

@@ -171,7 +171,7 @@ func (w *watcher) run(ctx context.Context, yield func(Record, error) bool) error
 			}
 		case <-tick.C:
 		}
-		now, ok := w.look(ctx, yield)
+		now, ok := w.look(ctx, before, yield)
 		if !ok {
 			return nil
 		}
@@ -184,18 +184,22 @@ func (w *watcher) run(ctx context.Context, yield func(Record, error) bool) error
 	}
 }
 
-// look reads /sys, again if the kernel spoke meanwhile: half of a device that
-// comes or goes is no change to tell. A machine that has lost its last device is
-// an empty one.
-func (w *watcher) look(ctx context.Context, yield func(Record, error) bool) (*snapshot, bool) {
-	for start := time.Now(); ; {
+// look reads /sys, and where something has changed again until two readings agree
+// and the kernel is silent: half of a device that comes or goes is no change to
+// tell, and its files go before the kernel says so. A machine that has lost its
+// last device is an empty one.
+func (w *watcher) look(ctx context.Context, before *snapshot, yield func(Record, error) bool) (*snapshot, bool) {
+	const most = 6 // readings of a machine that never rests
+	for last, n := before, 1; ; n++ {
 		t, _ := w.o.Read()
 		if t == nil {
 			t = &pci.Topology{}
 		}
-		if len(w.events) == 0 || time.Since(start) > patience {
-			return newSnapshot(t, w.o.Pair), ctx.Err() == nil
+		now := newSnapshot(t, w.o.Pair)
+		if len(w.events) == 0 && len(last.compare(now)) == 0 || n == most {
+			return now, ctx.Err() == nil
 		}
+		last = now
 		if !w.settle(ctx, yield) {
 			return nil, false
 		}

@@ -80,21 +80,43 @@ func TestTheRailsFollowADeviceThatGoes(t *testing.T) {
 	}
 }
 
+// A device of the overrides that has gone leaves rails unknown, of nobody "none".
+func TestOverridesOfADeviceThatGoes(t *testing.T) {
+	o, err := pci.ParseOverrides(strings.NewReader("GPU0 = mlx5_0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := pci.PairOptions{Overrides: o}
+	before := newSnapshot(machine(nil), options)
+	gone := newSnapshot(machine(func(nic, _ *pci.Device) { nic.Root = nil }), options)
+	records := before.compare(gone)
+	if got, want := lines(records), "changed 0000:01:00.0 rails 0000:01:00.1 ?\n"; !strings.Contains(got, want) {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if r := records[0]; r.Event != Problem || !strings.Contains(or(r.Detail, ""), "overrides, line 1: no such device: mlx5_0") {
+		t.Errorf("%s", lines(records))
+	}
+	if got := lines(gone.compare(gone)); got != "" {
+		t.Errorf("told again: %s", got)
+	}
+	if got, want := lines(gone.compare(before)), "changed 0000:01:00.0 rails ? 0000:01:00.1\n"; !strings.Contains(got, want) {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 func TestAWatchTellsWhatComesAndEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	reads := 0
+	var got []Record
 	read := func() (*pci.Topology, error) {
-		reads++
 		switch {
-		case reads == 1:
+		case len(got) < 2:
 			return machine(func(nic, _ *pci.Device) { nic.Root = nil }), nil
-		case reads == 3:
+		case len(got) >= 3 && len(got) < 6:
 			return nil, errors.New("the last device is gone")
 		}
 		return machine(nil), nil
 	}
-	var got []Record
 	for r, err := range Watch(ctx, Options{Interval: time.Millisecond, Read: read}) {
 		if err != nil {
 			t.Fatal(err)
@@ -115,6 +137,54 @@ func TestAWatchTellsWhatComesAndEndsWithItsContext(t *testing.T) {
 	}
 	if text.String() != want {
 		t.Errorf("got\n%swant\n%s", &text, want)
+	}
+}
+
+// The files of a device that is pulled go one after the other.
+func TestHalfOfADeviceIsNotTold(t *testing.T) {
+	half := func(nic, _ *pci.Device) { nic.Driver, nic.RDMA, nic.Node = "", nil, nil }
+	gone := func(nic, _ *pci.Device) { nic.Root = nil }
+	reads := []func(nic, gpu *pci.Device){nil, nil, half, gone}
+	read := func() (*pci.Topology, error) {
+		now := reads[0]
+		if len(reads) > 1 {
+			reads = reads[1:]
+		}
+		return machine(now), nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var got []Record
+	for r, err := range Watch(ctx, Options{Interval: time.Millisecond, Read: read}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Source != "compare" || r.Event == Present {
+			continue
+		}
+		if got = append(got, r); r.Event == Changed && *r.Field == "rails" {
+			cancel()
+		}
+	}
+	if text := lines(got); !strings.HasPrefix(text, "removed 0000:01:00.1") || strings.Count(text, "0000:01:00.1 ") != 2 {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+// A machine that never rests is told of all the same.
+func TestUnrestIsTold(t *testing.T) {
+	reads := 0
+	read := func() (*pci.Topology, error) {
+		reads++
+		return machine(func(_, gpu *pci.Device) { gpu.Link.Width = 1 + reads%16 }), nil
+	}
+	for r, err := range Watch(t.Context(), Options{Interval: time.Millisecond, Read: read}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Event == Changed && *r.Field == "link" {
+			return
+		}
 	}
 }
 
