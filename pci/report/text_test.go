@@ -189,3 +189,22 @@ func FuzzSafe(f *testing.F) {
 		}
 	})
 }
+
+func TestVendors(t *testing.T) {
+	for name, want := range map[string]string{
+		"Texas Instruments":                 "Texas Instruments",
+		"Red Hat, Inc.":                     "Red Hat",
+		"Intel Corporation":                 "Intel",
+		"Samsung Electronics Co Ltd":        "Samsung",
+		"Mellanox Technologies":             "Mellanox",
+		"Amazon.com, Inc.":                  "Amazon.com",
+		"Inc.":                              "Inc",
+		"Realtek Semiconductor Co., Ltd.":   "Realtek",
+		"HighPoint Technologies, Inc.":      "HighPoint",
+		"Silicon Motion Corporation (GmbH)": "Silicon Motion",
+	} {
+		if got := withoutForm(name); got != want {
+			t.Errorf("%q is %q, want %q", name, got, want)
+		}
+	}
+}

@@ -31,17 +31,31 @@ func model(d *pci.Device) string {
 	}
 	vendor := inBrackets(d.VendorName)
 	if vendor == "" {
-		vendor, _, _ = strings.Cut(d.VendorName, " ")
+		vendor = withoutForm(d.VendorName)
 	}
 	product := inBrackets(d.ProductName)
 	if product == "" {
 		product = d.ProductName
 	}
-	vendor = strings.TrimRight(vendor, ",.")
 	if strings.HasPrefix(product, vendor) {
 		return safe(product)
 	}
 	return safe(vendor + " " + product)
+}
+
+// withoutForm is a company's name without what it is by law, at the end.
+func withoutForm(name string) string {
+	name, _, _ = strings.Cut(name, " / ") // what it was before
+	words := strings.Fields(name)
+	for len(words) > 1 {
+		switch strings.ToLower(strings.Trim(words[len(words)-1], ",.()")) {
+		case "inc", "corp", "corporation", "co", "company", "ltd", "limited", "llc", "gmbh", "ag", "ab", "sa", "technologies", "technology", "electronics", "semiconductor":
+			words = words[:len(words)-1]
+			continue
+		}
+		break
+	}
+	return strings.TrimRight(strings.Join(words, " "), ",.")
 }
 
 func inBrackets(s string) string {
