@@ -8,7 +8,7 @@ LDFLAGS   := $(if $(RELEASE),-X main.release=$(RELEASE))
 FUZZTIME  ?= 10s
 COUNT     ?= 5
 LAB_RUNS  ?= 7.3/rxe 7.3/siw 7.3/efa 7.3/topo 7.3/acs 6.12/rxe 6.12/siw 6.12/efa 6.12/topo \
-	     6.1/rxe 6.1/siw 6.1/efa 6.1/topo
+	     6.1/rxe 6.1/siw 6.1/efa 6.1/topo 7.3/trace 6.1/trace-efa
 SUITES    ?=
 
 .PHONY: build demo test test-unit test-lab acceptance fuzz bench bench-lab generate lint clean
@@ -25,6 +25,7 @@ test: lint test-unit test-lab
 
 test-unit: build
 	@scripts/deps test
+	scripts/check-objects
 	$(GO) test -race ./...
 
 test-lab: build
@@ -53,7 +54,8 @@ bench-lab: build
 	@scripts/deps lab
 	scripts/bench-lab $(COUNT)
 
-generate:
+generate: build
+	@scripts/deps generate
 	$(GO) generate ./...
 
 lint: build

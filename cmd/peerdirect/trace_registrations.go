@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/peerdirect/peerdirect/ebpfprobes"
+	"github.com/peerdirect/peerdirect/internal/inventory"
+	"github.com/peerdirect/peerdirect/internal/tracereport"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// traceRegistrations is what registrations is asked for.
+type traceRegistrations struct {
+	traceOutputs
+	filter ebpfprobes.Filter
+	device string
+}
+
+func newTraceRegistrations() *cobra.Command {
+	var o traceRegistrations
+	cmd := &cobra.Command{
+		Use:   "registrations",
+		Short: "Show what the registration of memory costs, by phase, and what fails",
+		Long: `registrations shows how long processes take to register memory with RDMA devices
+and to deregister it: a row for each process, device, operation, kind of memory
+(host, on-demand, dma-buf, DEVX) and class of lengths, with the quantiles of the
+whole call and the part of the time that each phase took. Below are the calls that
+failed, with the phase that failed first, its error and what to do.
+
+A phase's time is its own: what it called that has a phase too is left out, so
+that phases add up to the whole.
+
+--events prints a line for each call, --slower-than only those that took as long,
+--stacks with the stack of the program. With these the table comes at the end.
+` + traceHelp,
+		Example: `  peerdirect trace registrations --duration 10s
+  peerdirect trace registrations --pid 4242 --slower-than 1ms --stacks
+  peerdirect trace registrations --json --interval 5s | jq 'select(.record == "row")'
+  peerdirect trace registrations --duration 2m --svg registrations.svg
+  peerdirect trace registrations --listen :9750 >/dev/null`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(cmd.Flags()); err != nil {
+				return usageError{err}
+			}
+			return o.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.IntVar(&o.filter.PID, "pid", 0, "only this process; 0 is all")
+	f.StringVarP(&o.device, "device", "d", "", "only this device")
+	f.BoolVar(&o.filter.Events, "events", false, "print each call as it ends")
+	f.DurationVar(&o.filter.SlowerThan, "slower-than", 0, "print each call that took as long")
+	f.BoolVar(&o.filter.Stacks, "stacks", false, "print each call with the program's stack")
+	o.flags(cmd, tracereport.RegistrationsSchema)
+	cmd.RegisterFlagCompletionFunc("device", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return inventory.Names(), cobra.ShellCompDirectiveNoFileComp
+	})
+	return cmd
+}
+
+func (o *traceRegistrations) check(f *pflag.FlagSet) error {
+	switch {
+	case o.filter.PID < 0:
+		return fmt.Errorf("--pid %d: a process's number, or 0 for all", o.filter.PID)
+	case f.Changed("device") && o.device == "":
+		return errors.New("--device needs a name")
+	case o.filter.SlowerThan < 0:
+		return fmt.Errorf("--slower-than %v: 0 or more", o.filter.SlowerThan)
+	}
+	o.filter.Events = o.filter.Events || f.Changed("slower-than") || o.filter.Stacks
+	if err := o.traceOutputs.check(f); err != nil {
+		return err
+	}
+	if o.filter.Events && o.svg == "-" {
+		return errors.New("--svg - leaves standard output to the picture: the calls cannot be printed there")
+	}
+	return nil
+}
+
+func (o *traceRegistrations) run(cmd *cobra.Command) error {
+	if o.filter.PID > 0 {
+		if _, err := os.Stat("/proc/" + strconv.Itoa(o.filter.PID)); err != nil {
+			return fmt.Errorf("--pid %d: no such process", o.filter.PID)
+		}
+	}
+	t := newTraceRun(cmd, &o.traceOutputs, tracereport.RegistrationsSchema, "Registrations")
+	s, err := ebpfprobes.Registrations(o.filter)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	t.session = s
+	t.begin = func(at time.Time) error { return t.stream.Begin(at, o.filter.PID, o.device, s.Probes()) }
+	t.look = func(now tracereport.Tracing, before traceLook) (traceLook, error) { return o.look(s, now, before) }
+	if o.filter.Events {
+		t.events = func(ctx context.Context, to chan<- func() error) error { return o.follow(ctx, s, t, to) }
+	}
+	return t.run(cmd.Context())
+}
+
+// look reads what was counted until now; rates are since the look before, if there is one.
+func (o *traceRegistrations) look(s *ebpfprobes.RegistrationSession, now tracereport.Tracing, before traceLook) (traceLook, error) {
+	r := &tracereport.Registrations{Tracing: now}
+	var err error
+	if r.Rows, err = s.Rows(); err != nil {
+		return nil, err
+	}
+	if r.Failures, err = s.Failures(); err != nil {
+		return nil, err
+	}
+	if o.device != "" {
+		r.Only(o.device)
+	}
+	if b, ok := before.(*tracereport.Registrations); ok {
+		r.Rates = r.RatesSince(b)
+	}
+	return r, nil
+}
+
+// follow hands over the printing of each call, until those before the context's end are
+// printed.
+func (o *traceRegistrations) follow(ctx context.Context, s *ebpfprobes.RegistrationSession, t *traceRun, to chan<- func() error) error {
+	for e, err := range s.Events(ctx) {
+		if err != nil {
+			return err
+		}
+		if o.device != "" && e.Device != o.device {
+			continue
+		}
+		var frames []string
+		if o.filter.Stacks {
+			for _, f := range e.Stack {
+				frames = append(frames, f.String())
+			}
+		}
+		to <- func() error { return printEvent(t, &e, frames) }
+	}
+	return nil
+}
+
+func printEvent(t *traceRun, e *ebpfprobes.Registration, frames []string) error {
+	if t.stream != nil {
+		return t.stream.Event(e, frames)
+	}
+	return tracereport.WriteEvent(t.out, e, frames)
+}

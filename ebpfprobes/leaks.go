@@ -1,0 +1,129 @@
+package ebpfprobes
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+
+	"github.com/peerdirect/peerdirect/ebpfprobes/internal/kernel"
+	"github.com/peerdirect/peerdirect/ebpfprobes/internal/objects"
+)
+
+// LeakFilter chooses what a session follows. The zero value is everything.
+type LeakFilter struct {
+	PID    int // one process; 0 is all but this one, and the kernel's own objects
+	Window int // intervals that a verdict is made of; 0 is 6
+	// KernelStacks tells the kernel's functions, too, and objects apart by them.
+	KernelStacks bool
+}
+
+// LeakSession follows objects until it is closed.
+type LeakSession struct {
+	session
+	window int
+	done   chan struct{} // the goroutine that reads births has ended
+	read   chan struct{} // it has read what there was
+
+	stacks stackTable
+	kernel kernel.Names
+
+	reporting sync.Mutex // over what is below
+	sites     map[siteKey]*siteHistory
+	last      map[birthKey]*siteHistory // of the last report; nil is too young
+	seen      map[birthKey]bool
+	inodes    map[siteKey][]uint64 // of dma-bufs, while a report is made
+	scanned   time.Time            // when all processes were last looked through
+}
+
+// Leaks begins to follow the births and ends of objects. Those that are older than the
+// session are not known to it.
+func Leaks(f LeakFilter) (*LeakSession, error) {
+	if f.Window == 0 {
+		f.Window = 6
+	}
+	if f.Window < 2 {
+		return nil, &Error{Op: "follow", Object: "objects", Err: fmt.Errorf("a window of %d intervals: it takes 2 at least", f.Window)}
+	}
+	s := &LeakSession{
+		window: f.Window, done: make(chan struct{}), read: make(chan struct{}, 1),
+		sites: make(map[siteKey]*siteHistory), seen: make(map[birthKey]bool),
+		inodes: make(map[siteKey][]uint64),
+	}
+	s.stacks.reset()
+	set := processConstants(f.PID)
+	set["want_kernel_stacks"] = boolByte(f.KernelStacks)
+	if err := s.open("leaks", leakPoints, objects.LoadLifecycle, set, "births"); err != nil {
+		return nil, err
+	}
+	go s.collect()
+	if err := s.session.Attach(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Attach attaches again, and begins anew: what ended meanwhile is not known.
+func (s *LeakSession) Attach() error {
+	s.reporting.Lock()
+	defer s.reporting.Unlock()
+	if err := s.Detach(); err != nil {
+		return err
+	}
+	all, err := s.objects()
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		if err := s.maps["objects"].Delete(o.key.address); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return &Error{Op: "empty", Object: "objects", Err: err}
+		}
+	}
+	s.sites, s.last, s.seen = make(map[siteKey]*siteHistory), nil, make(map[birthKey]bool)
+	return s.session.Attach()
+}
+
+// Close detaches and frees everything. It may be called twice.
+func (s *LeakSession) Close() error {
+	err := s.session.Close()
+	if s.reader != nil {
+		<-s.done
+	}
+	s.stacks.close()
+	return err
+}
+
+// collect reads births until the session is closed: at once, since a process may end
+// soon, and with it what its stack is named by.
+func (s *LeakSession) collect() {
+	defer close(s.done)
+	var record ringbuf.Record
+	for {
+		switch err := s.reader.ReadInto(&record); {
+		case errors.Is(err, ringbuf.ErrFlushed):
+			select {
+			case s.read <- struct{}{}:
+			default:
+			}
+			continue
+		case err != nil:
+			return
+		}
+		if len(record.RawSample) < int(unsafe.Sizeof(objects.LifecycleBirth{})) {
+			continue
+		}
+		// In place: thousands come in a second, of 5 KiB each.
+		s.stacks.add((*objects.LifecycleBirth)(unsafe.Pointer(unsafe.SliceData(record.RawSample))), s.alive)
+	}
+}
+
+// alive tells whether an object is.
+func (s *LeakSession) alive(k birthKey) bool {
+	var o objects.LifecycleObject
+	return s.maps["objects"].Lookup(k.address, &o) == nil && o.Born == k.born
+}

@@ -1,0 +1,172 @@
+package tracereport
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/peerdirect/peerdirect/ebpfprobes"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// MostSeries is how many series a metric has if nothing else is said.
+const MostSeries = 200
+
+// Collector gives Prometheus what read gives at the time of each scrape. Histograms go
+// out both ways: as native ones, and in the classic buckets for those who cannot take
+// these.
+type Collector struct {
+	read  func() ([]Metric, error)
+	began time.Time
+
+	mu    sync.Mutex
+	bound *Bound
+}
+
+// NewCollector makes one whose counts began at a time, with at most so many series a
+// metric.
+func NewCollector(began time.Time, most int, read func() ([]Metric, error)) *Collector {
+	return &Collector{read: read, began: began, bound: NewBound(most)}
+}
+
+// Describe describes nothing: which metrics there are follows from what is traced.
+func (c *Collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect reads and encodes.
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	metrics, err := c.read()
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(prometheus.NewDesc("peerdirect_trace_error", "What was counted cannot be read.", nil, nil), err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range metrics {
+		m = c.bound.Apply(m)
+		desc := prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
+		for _, s := range m.Samples {
+			one, err := c.encode(desc, m.Type, s)
+			if err != nil {
+				one = prometheus.NewInvalidMetric(desc, err)
+			}
+			to <- one
+		}
+	}
+}
+
+func (c *Collector) encode(desc *prometheus.Desc, t MetricType, s Sample) (prometheus.Metric, error) {
+	switch t {
+	case Counter:
+		return prometheus.NewConstMetricWithCreatedTimestamp(desc, prometheus.CounterValue, s.Value, c.began, s.Labels...)
+	case Gauge:
+		return prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.Value, s.Labels...)
+	}
+	h := s.Histogram
+	sum := h.Sum.Seconds()
+	buckets, zero := nativeBuckets(h)
+	native, err := prometheus.NewConstNativeHistogram(desc, h.Count, sum, buckets, nil, zero, nativeSchema, 0, c.began, s.Labels...)
+	if err != nil {
+		return nil, err
+	}
+	classic, err := prometheus.NewConstHistogram(desc, h.Count, sum, classicBuckets(h), s.Labels...)
+	if err != nil {
+		return nil, err
+	}
+	return bothHistograms{native, classic}, nil
+}
+
+// bothHistograms is a native histogram that has classic buckets too, as clients that
+// observe by themselves have.
+type bothHistograms struct {
+	prometheus.Metric // native
+	classic           prometheus.Metric
+}
+
+func (b bothHistograms) Write(to *dto.Metric) error {
+	var classic dto.Metric
+	if err := b.classic.Write(&classic); err != nil {
+		return err
+	}
+	if err := b.Metric.Write(to); err != nil {
+		return err
+	}
+	to.Histogram.Bucket = classic.Histogram.Bucket
+	return nil
+}
+
+// nativeSchema 3 has 8 buckets an octave, each 9.05 % wide, with bounds 2^(i/8) seconds.
+// Of the schemas it is the finest whose buckets are all wider than a slot of ours
+// (6.25 % at most), so that a slot lies in one bucket or across one bound. One finer,
+// and a slot could cover a bucket whole; its count could then fall from one scrape to
+// the next, which Prometheus takes for a restart.
+const nativeSchema = 3
+
+const nativePerOctave = 1 << nativeSchema
+
+// nativeBuckets distributes slots to native buckets. A slot across a bound is divided
+// by proportion, as if its calls were spread evenly: a call may be counted in the next
+// bucket, but only if it took within 6.25 % of the bound. Below 16 ns, where slots are
+// 1 ns wide and may cover several buckets, a slot goes to the bucket of its middle.
+func nativeBuckets(h *ebpfprobes.Histogram) (buckets map[int]int64, zero uint64) {
+	buckets = make(map[int]int64)
+	for slot, n := range h.Slots {
+		if n == 0 {
+			continue
+		}
+		from, to := ebpfprobes.SlotRange(slot)
+		if from == 0 {
+			zero += uint64(n)
+			continue
+		}
+		low, high := from.Seconds(), to.Seconds()
+		first, last := nativeIndex(low), nativeIndex(high)
+		switch last - first {
+		case 0:
+			buckets[first] += int64(n)
+		case 1:
+			part := (nativeBound(first) - low) / (high - low)
+			below := min(int64(math.Floor(float64(n)*part)), int64(n))
+			if below > 0 {
+				buckets[first] += below
+			}
+			if below < int64(n) {
+				buckets[last] += int64(n) - below
+			}
+		default:
+			buckets[nativeIndex((low+high)/2)] += int64(n)
+		}
+	}
+	return buckets, zero
+}
+
+// nativeIndex is the bucket of a duration in seconds: bounds belong to the one below.
+func nativeIndex(seconds float64) int {
+	return int(math.Ceil(math.Log2(seconds) * nativePerOctave))
+}
+
+// nativeBound is a bucket's upper bound, in seconds.
+func nativeBound(index int) float64 { return math.Exp2(float64(index) / nativePerOctave) }
+
+// Classic buckets: an octave each, from 1.02 us to 17.2 s.
+const (
+	classicFirst = 10 // 2^10 ns
+	classicLast  = 34
+)
+
+// classicBuckets counts exactly: octaves are of whole slots. Only a call that took
+// 2^n ns to the nanosecond is in the bucket above.
+func classicBuckets(h *ebpfprobes.Histogram) map[float64]uint64 {
+	sums := octaves(h)
+	buckets := make(map[float64]uint64)
+	var below uint64
+	for n := range classicLast {
+		if n < len(sums) {
+			below += sums[n]
+		}
+		if n+1 >= classicFirst {
+			buckets[(time.Duration(1) << (n + 1)).Seconds()] = below
+		}
+	}
+	return buckets
+}
