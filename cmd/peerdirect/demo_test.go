@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/peerdirect/peerdirect/transfer"
 )
@@ -31,8 +32,8 @@ func TestTheDemoRunsAtOnce(t *testing.T) {
 		t.Errorf("escapes in a pipe: %q", stdout+stderr)
 	}
 	for line := range strings.Lines(stdout) {
-		if len(line) > 81 {
-			t.Errorf("a line of %d: %s", len(line), line)
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("a line of %d columns: %s", n, line)
 		}
 	}
 	var stages []string
