@@ -33,7 +33,7 @@ func (s *CompletionSession) Rows() ([]CompletionRow, error) {
 				Wait: Wait(key.Wait), Opcode: Opcode(key.Opcode),
 			},
 			Command: commands[key.Tgid],
-			Times:   Histogram{Count: cell.Count, Sum: time.Duration(cell.Sum), Longest: time.Duration(cell.Longest)},
+			Times:   Histogram{Sum: time.Duration(cell.Sum), Longest: time.Duration(cell.Longest)},
 			Failed:  cell.Failed, Bytes: cell.Bytes, Untimed: cell.Untimed, Repeated: cell.Repeated,
 		}
 		if row.Wait == Polled {
@@ -44,9 +44,7 @@ func (s *CompletionSession) Rows() ([]CompletionRow, error) {
 		if key.Size > 0 {
 			row.Size = 1 << key.Size
 		}
-		if cell.Count > 0 {
-			row.Times.Slots = slices.Clone(cell.Slots[:])
-		}
+		row.Times.count(cell.Slots[:])
 		list = append(list, row)
 	}
 	if err := all.Err(); err != nil {

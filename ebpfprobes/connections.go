@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 	"net/netip"
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/cilium/ebpf"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes/internal/objects"
 )
@@ -43,6 +46,26 @@ func Connections(f ConnectionFilter) (*ConnectionSession, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// Attach attaches as all sessions do. After Detach the queue pairs that were known are
+// forgotten: what became of them meanwhile is not known. Transitions stay.
+func (s *ConnectionSession) Attach() error {
+	s.mu.Lock()
+	anew := !s.closed && len(s.attached.sites) == 0
+	s.mu.Unlock()
+	if anew {
+		known, err := table(s.maps["pairs"], func(address uint64, _ objects.ConnectionsPair) uint64 { return address })
+		if err != nil {
+			return &Error{Op: "read", Object: "queue pairs", Err: err}
+		}
+		for _, address := range known {
+			if err := s.maps["pairs"].Delete(address); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+				return &Error{Op: "empty", Object: "queue pairs", Err: err}
+			}
+		}
+	}
+	return s.session.Attach()
 }
 
 // Events gives single changes in their order, until the context ends, which is not an

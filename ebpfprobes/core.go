@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes/internal/kernel"
+	"github.com/peerdirect/peerdirect/ebpfprobes/internal/objects"
 )
 
 // session is what the sessions of all purposes have: programs, their maps, and where
@@ -24,8 +25,10 @@ type session struct {
 	spec    *ebpf.CollectionSpec
 	maps    map[string]*ebpf.Map
 	reader  *ringbuf.Reader // nil if nothing is sent
-	began   time.Time       // of the clock of the programs' times
-	mono    time.Duration
+	// Of the programs: calls that began in another have lost their ends. nil if they have none.
+	generation *ebpf.Variable
+	began      time.Time // of the clock of the programs' times
+	mono       time.Duration
 
 	mu       sync.Mutex // over what is attached
 	attached attachments
@@ -39,6 +42,9 @@ type session struct {
 // open sets the programs' constants and makes the maps; ring is the one to read events
 // from, "" if none is wanted. Nothing is attached yet.
 func (s *session) open(purpose string, table []point, load func() (*ebpf.CollectionSpec, error), constants map[string]any, ring string) error {
+	if err := checkNamespace(); err != nil {
+		return err
+	}
 	// Before 5.11 maps counted against RLIMIT_MEMLOCK.
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return &Error{Op: "raise", Object: "RLIMIT_MEMLOCK", Err: err}
@@ -86,7 +92,49 @@ func (s *session) makeMaps() error {
 	for name := range c.Maps {
 		s.maps[name] = c.DetachMap(name)
 	}
+	s.generation = c.Variables["generation"]
 	c.Close()
+	return nil
+}
+
+// anew makes the programs forget what was in flight when programs were detached.
+func (s *session) anew() error {
+	if m := s.maps["pending"]; m != nil { // of completions
+		var (
+			key   objects.CompletionsPendingKey
+			value objects.CompletionsPending
+			keys  []objects.CompletionsPendingKey
+		)
+		all := m.Iterate()
+		for all.Next(&key, &value) {
+			keys = append(keys, key)
+		}
+		err := all.Err()
+		for _, k := range keys {
+			if e := m.Delete(k); e != nil && !errors.Is(e, ebpf.ErrKeyNotExist) {
+				err = errors.Join(err, e)
+			}
+		}
+		if err != nil {
+			return &Error{Op: "empty", Object: "pending", Err: err}
+		}
+	}
+	return s.raise()
+}
+
+// raise makes calls that are in flight lost.
+func (s *session) raise() error {
+	if s.generation == nil {
+		return nil
+	}
+	var n uint32
+	err := s.generation.Get(&n)
+	if err == nil {
+		err = s.generation.Set(n + 1)
+	}
+	if err != nil {
+		return &Error{Op: "set", Object: "generation", Err: err}
+	}
 	return nil
 }
 
@@ -140,6 +188,11 @@ func (s *session) Attach() error {
 	defer s.mu.Unlock()
 	if s.closed {
 		return os.ErrClosed
+	}
+	if len(s.attached.sites) == 0 {
+		if err := s.anew(); err != nil {
+			return err
+		}
 	}
 	k, can := kernel.Open(), findCapabilities()
 	sites := resolve(k, s.purpose, s.table, can)

@@ -10,7 +10,21 @@ type Histogram struct {
 	Count   uint64
 	Sum     time.Duration
 	Longest time.Duration
-	Slots   []uint32 // SlotRange tells of what; nil if Count is 0
+	Slots   []uint64 // SlotRange tells of what; nil if Count is 0
+}
+
+// count takes the programs' slots. Their sum is the count, so that both are of one moment.
+func (h *Histogram) count(slots []uint32) {
+	for _, n := range slots {
+		h.Count += uint64(n)
+	}
+	if h.Count == 0 {
+		return
+	}
+	h.Slots = make([]uint64, len(slots))
+	for i, n := range slots {
+		h.Slots[i] = uint64(n)
+	}
 }
 
 // SlotRange gives the durations of a slot: from low to below high.
@@ -65,7 +79,7 @@ func (h *Histogram) Add(o *Histogram) {
 	h.Sum += o.Sum
 	h.Longest = max(h.Longest, o.Longest)
 	if h.Slots == nil {
-		h.Slots = make([]uint32, len(o.Slots))
+		h.Slots = make([]uint64, len(o.Slots))
 	}
 	for i, n := range o.Slots {
 		h.Slots[i] += n

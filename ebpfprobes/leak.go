@@ -32,7 +32,8 @@ const (
 	// Leaking: over the window none of the survivors ended, and in more than half of its
 	// intervals they became more.
 	Leaking
-	// Abandoned: the process is gone, and for an interval nobody has held them.
+	// Abandoned: their maker has ended, and for an interval they have outlived it. Of RDMA
+	// objects another process still holds the device's descriptor; dma-bufs no process holds.
 	Abandoned
 )
 

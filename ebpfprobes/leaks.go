@@ -3,7 +3,9 @@ package ebpfprobes
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -28,6 +30,7 @@ type LeakSession struct {
 	window int
 	done   chan struct{} // the goroutine that reads births has ended
 	read   chan struct{} // it has read what there was
+	taken  atomic.Int64  // bytes of the ring that it has read
 
 	stacks stackTable
 	kernel kernel.Names
@@ -114,12 +117,61 @@ func (s *LeakSession) collect() {
 		case err != nil:
 			return
 		}
+		size := ringBytes(len(record.RawSample))
 		if len(record.RawSample) < int(unsafe.Sizeof(objects.LifecycleBirth{})) {
+			s.taken.Add(size)
 			continue
 		}
 		// In place: thousands come in a second, of 5 KiB each.
 		s.stacks.add((*objects.LifecycleBirth)(unsafe.Pointer(unsafe.SliceData(record.RawSample))), s.alive)
+		s.taken.Add(size)
 	}
+}
+
+// ringBytes is what a sample takes in the ring, with its header.
+func ringBytes(sample int) int64 { return 8 + int64(sample+7)&^7 }
+
+// mostWait bounds how long a report waits for stacks.
+const mostWait = 200 * time.Millisecond
+
+// catchUp waits until collect has taken what was sent until now, but not for long: the
+// stacks that are missing then count as not sent.
+func (s *LeakSession) catchUp() error {
+	s.mu.Lock() // Close unmaps the ring
+	if s.closed {
+		s.mu.Unlock()
+		return &Error{Op: "read", Object: "births", Err: os.ErrClosed}
+	}
+	until := s.taken.Load()
+	until += int64(s.reader.AvailableBytes())
+	s.mu.Unlock()
+	// The one that collect has at hand may be in neither number. It has none at a flush,
+	// which comes when the ring is empty; under load, which it never is, one more is read.
+	beyond := until + ringBytes(int(unsafe.Sizeof(objects.LifecycleBirth{})))
+	select {
+	case <-s.read: // of a report before
+	default:
+	}
+	if err := s.reader.Flush(); err != nil {
+		return &Error{Op: "read", Object: "births", Err: err}
+	}
+	late, look := time.NewTimer(mostWait), time.NewTicker(time.Millisecond)
+	defer late.Stop()
+	defer look.Stop()
+	for s.taken.Load() < beyond {
+		select {
+		case <-s.read:
+			if s.taken.Load() >= until {
+				return nil
+			}
+		case <-look.C:
+		case <-late.C:
+			return nil
+		case <-s.done:
+			return nil
+		}
+	}
+	return nil
 }
 
 // alive tells whether an object is.

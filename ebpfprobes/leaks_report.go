@@ -59,12 +59,8 @@ func (s *LeakSession) Report() ([]LeakRow, error) {
 		return nil, err
 	}
 	// The stacks of all that was found have been sent by now.
-	if err := s.reader.Flush(); err != nil {
-		return nil, &Error{Op: "read", Object: "births", Err: err}
-	}
-	select {
-	case <-s.read:
-	case <-s.done:
+	if err := s.catchUp(); err != nil {
+		return nil, err
 	}
 	s.stacks.mu.Lock()
 	defer s.stacks.mu.Unlock()

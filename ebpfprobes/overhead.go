@@ -165,8 +165,7 @@ func (s *session) Measure(ctx context.Context, window time.Duration) (Overhead, 
 }
 
 // Shed detaches one probe and keeps it off when the session attaches again; why is
-// what Probes then tells. A call that is in the probe's function at that moment may
-// have its time in another phase.
+// what Probes then tells. Calls that are in flight at that moment count as lost.
 func (s *session) Shed(p Probe, why string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,5 +183,5 @@ func (s *session) Shed(p Probe, why string) error {
 	}
 	missed, err := s.attached.drop(p.place())
 	s.missed += missed
-	return err
+	return errors.Join(err, s.raise())
 }

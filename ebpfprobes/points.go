@@ -29,6 +29,7 @@ type point struct {
 const (
 	returnsPointer = 0x100
 	returnsNothing = 0x200
+	returnsLong    = 0x400
 )
 
 func kindCookie(k Kind) uint64 { return uint64(k) << 12 }
@@ -56,7 +57,7 @@ var registrationPoints = []point{
 	{role: "dma-buf: mapping", names: []string{"dma_buf_map_attachment"},
 		entry: "phase", exit: "phase_end", cookie: uint64(BufferMap) | returnsPointer},
 	{role: "dma-buf: waiting for its work", names: []string{"dma_resv_wait_timeout"},
-		entry: "phase", exit: "phase_end", cookie: uint64(Fence)},
+		entry: "phase", exit: "phase_end", cookie: uint64(Fence) | returnsLong},
 	{role: "command of the device", names: []string{
 		"efa_com_register_mr", "efa_com_dereg_mr",
 		"mlx5_core_create_mkey", "mlx5_core_destroy_mkey",
@@ -99,13 +100,17 @@ type site struct {
 // resolve finds where a table's points are in a kernel. Sites that cannot be used are
 // there too, and say why.
 func resolve(k *kernel.Kernel, purpose string, table []point, can capabilities) (sites []site) {
+	noTypes := k.NoTypes()
+	noRDMA := rdmaTypes(k)
 	for _, p := range table {
 		add := func(name string, f kernel.Function, state State, why string, err error) {
 			s := site{point: p, function: f, probe: Probe{
 				Purpose: purpose, Role: p.role, Function: name, Module: f.Module,
 				Usable: state, Why: why, Err: err, Needed: p.needed, phase: p.entry == "phase",
 			}}
-			if state == Yes && p.tracepoint != "" {
+			if err := p.unreadable(noTypes, noRDMA); state == Yes && err != nil {
+				s.probe.Usable, s.probe.Why, s.probe.Err = No, err.Error(), err
+			} else if state == Yes && p.tracepoint != "" {
 				s.probe.By = ByTracepoint
 			} else if state == Yes {
 				by, err := can.way(f)

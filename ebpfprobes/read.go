@@ -96,12 +96,7 @@ func (n tableNames) failure(key objects.RegistrationsFailureKey, count uint64) R
 // histogram takes one phase of a cell, or the whole call at Phases.
 func histogram(cell *objects.RegistrationsCell, p Phase) Histogram {
 	h := Histogram{Sum: time.Duration(cell.Sum[p]), Longest: time.Duration(cell.Longest[p])}
-	for _, n := range cell.Slots[p] {
-		h.Count += uint64(n)
-	}
-	if h.Count > 0 {
-		h.Slots = slices.Clone(cell.Slots[p][:])
-	}
+	h.count(cell.Slots[p][:])
 	return h
 }
 

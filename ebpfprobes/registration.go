@@ -124,7 +124,7 @@ type RegistrationFailure struct {
 // Losses counts what a session did not see or keep. All zero is the proof that the
 // counts are exact.
 type Losses struct {
-	Flights uint64 // calls that were not followed: more threads at once than the table holds
+	Flights uint64 // calls that were not followed: more threads at once than the table holds, or the end was missed
 	Cells   uint64 // not counted: more keys than the table holds
 	Events  uint64 // not sent: the reader was too slow; of leaks: stacks
 	Regions uint64 // live regions, objects or queue pairs not kept

@@ -8,8 +8,8 @@ import (
 )
 
 func counted(pid int, command string, calls uint32) RegistrationRow {
-	h := Histogram{Count: uint64(calls), Sum: time.Duration(calls) * 100, Longest: 100, Slots: make([]uint32, 64)}
-	h.Slots[40] = calls
+	h := Histogram{Count: uint64(calls), Sum: time.Duration(calls) * 100, Longest: 100, Slots: make([]uint64, 64)}
+	h.Slots[40] = uint64(calls)
 	row := RegistrationRow{RegistrationKey: RegistrationKey{PID: pid, Device: "rxe0", Size: 4096}, Command: command,
 		Failed: 1, Bytes: uint64(calls) * 4096, Whole: h}
 	row.Phases[Pin].Add(&h)

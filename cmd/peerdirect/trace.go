@@ -26,7 +26,7 @@ when it ends, however it ends.`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTraceProbes(), newTraceRegistrations(), newTraceLeaks(), newTraceConnections(), newTraceErrors())
+	cmd.AddCommand(newTraceProbes(), newTraceRegistrations(), newTraceCompletions(), newTraceLeaks(), newTraceConnections(), newTraceErrors())
 	return cmd
 }
 
@@ -34,7 +34,8 @@ when it ends, however it ends.`,
 const traceHelp = `
 On a terminal the table is drawn anew each interval; elsewhere it is printed once
 at the end, or with --interval each time. Ctrl-C, SIGTERM and --duration end the
-trace with the final table.
+trace with the final table, and so does the end of process --pid. A second signal
+ends it at once.
 
 SIGUSR1 detaches everything, so that drivers can be unloaded, which attached
 programs may prevent; what was counted stays. SIGUSR1 again attaches.

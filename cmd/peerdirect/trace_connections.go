@@ -28,7 +28,7 @@ to which, how long it took, and what was refused with which error.
 --events prints a line for each change; the table comes at the end.
 
 A queue pair that is older than the trace is there from its first change on, and its
-state is unknown before. A device takes a queue pair to the error state by itself:
+state is unknown before. After SIGUSR1 it begins anew. A device takes a queue pair to the error state by itself:
 that is no change that the kernel makes, and 'trace errors' shows it where the
 device reports it.
 ` + traceHelp,
@@ -53,10 +53,13 @@ device reports it.
 }
 
 func (o *traceConnections) run(cmd *cobra.Command) error {
-	if err := checkProcess(o.filter.PID); err != nil {
+	process, err := findProcess(o.filter.PID)
+	if err != nil {
 		return err
 	}
 	t := newTraceRun(cmd, &o.traceOutputs, tracereport.ConnectionsSchema, "Connections")
+	t.process = process
+	t.forgets = "; queue pairs that were known are forgotten"
 	s, err := ebpfprobes.Connections(o.filter)
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ func (t *traceRun) toggle() error {
 	t.mu.Lock()
 	t.attached, t.since, t.overhead = true, time.Now(), nil
 	t.mu.Unlock()
-	t.notice("attached", "attached again")
+	t.notice("attached", "attached again"+t.forgets)
 	return nil
 }
 
@@ -61,15 +61,4 @@ func (t *traceRun) detach(why string) error {
 	t.mu.Unlock()
 	t.notice("detached", why)
 	return err
-}
-
-// notice tells what happened to the tracing, on standard error and in the records.
-func (t *traceRun) notice(event, text string) {
-	if t.live != nil {
-		t.live.clear()
-	}
-	fmt.Fprintf(t.stderr, "peerdirect: %s\n", text)
-	if t.stream != nil {
-		t.stream.Notice(time.Now(), event, text)
-	}
 }

@@ -62,10 +62,12 @@ another error.
 }
 
 func (o *traceErrors) run(cmd *cobra.Command) error {
-	if err := checkProcess(o.filter.PID); err != nil {
+	process, err := findProcess(o.filter.PID)
+	if err != nil {
 		return err
 	}
 	t := newTraceRun(cmd, &o.traceOutputs, tracereport.ErrorsSchema, "Errors")
+	t.process = process
 	s, err := ebpfprobes.Errors(o.filter)
 	if err != nil {
 		return err

@@ -31,7 +31,8 @@ and stack that made it. A stack's objects are called
              ended, and in more than half of the intervals they became more
   growing    over three windows they never became fewer, and in two of three
              intervals more, though some ended
-  abandoned  their process has ended, and nobody holds them
+  abandoned  their maker has ended: another process still holds the descriptor of the
+             device that they belong to; or, of dma-bufs, no process holds them
 
 and its functions are printed. What lives shorter than an interval is not looked at:
 a program that registers and deregisters all the time is steady, and so is a cache
@@ -71,10 +72,13 @@ func (o *traceLeaks) check(f *pflag.FlagSet) error {
 }
 
 func (o *traceLeaks) run(cmd *cobra.Command) error {
-	if err := checkProcess(o.filter.PID); err != nil {
+	process, err := findProcess(o.filter.PID)
+	if err != nil {
 		return err
 	}
 	t := newTraceRun(cmd, &o.traceOutputs, tracereport.LeaksSchema, "Leaks")
+	t.process = process
+	t.forgets = "; objects that were known are forgotten"
 	s, err := ebpfprobes.Leaks(o.filter)
 	if err != nil {
 		return err

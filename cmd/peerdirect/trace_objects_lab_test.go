@@ -8,19 +8,28 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
-// objectRecord is what the tests read of the records of leaks, connections and errors.
+// objectRecord is what the tests read of the records of leaks, connections, errors and
+// completions.
 type objectRecord struct {
 	Record, Verdict, What, Class, Change string
 	PID                                  int
 	From, To, Errno                      *string
 	Alive, Count                         uint64
 	Stack                                []string
+	Wait, Status                         string
+	Opcode                               *string
+	Number, Size, QP                     *uint64
+	Times                                *traceTimes
+	Posts, Windows                       uint64
+	NotFollowed                          []string `json:"not_followed"`
+	Lost                                 map[string]uint64
 }
 
 // traced runs one of ebpfprobes' test programs beside a trace of it alone, and gives the
@@ -32,7 +41,7 @@ func traced(t *testing.T, program string, arguments []string, trace ...string) (
 		t.Skip("needs rxe, on which the test programs work: lab run --link rxe")
 	}
 	path := filepath.Join(t.TempDir(), program)
-	if out, err := exec.Command("gcc", "-O2", "-o", path, "../../ebpfprobes/testdata/"+program+".c", "-libverbs").CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-O2", "-o", path, "../../ebpfprobes/testdata/"+program+".c", "-Wl,--as-needed", "-libverbs", "-lefa").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	cmd := exec.Command(path, append([]string{dev}, arguments...)...)
@@ -68,6 +77,9 @@ func traced(t *testing.T, program string, arguments []string, trace ...string) (
 			break
 		}
 		if r.Record == "begin" {
+			if slices.Contains(trace, "--polled") {
+				time.Sleep(3 * time.Second) // until the window is open
+			}
 			in.Write([]byte("\n")) // it is attached: the program may go on
 		}
 		all = append(all, r)
@@ -143,7 +155,7 @@ func TestTraceErrors(t *testing.T) {
 
 // TestTraceObjectsInWords shows the tables as they are printed.
 func TestTraceObjectsInWords(t *testing.T) {
-	for _, what := range []string{"leaks", "connections", "errors"} {
+	for _, what := range []string{"leaks", "connections", "errors", "completions"} {
 		begin := time.Now()
 		text := output(t, "peerdirect", "trace", what, "--duration", "1s")
 		if strings.Contains(text, "lost:") || text == "" {

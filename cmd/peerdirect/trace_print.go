@@ -46,7 +46,10 @@ func (t *traceRun) print(final bool) error {
 func (t *traceRun) draw(at time.Time) error {
 	look, err := t.lookNow(nil)
 	if err == nil {
-		t.heat.Add(at, t.attached, look.Panels())
+		t.mu.Lock()
+		attached := t.attached
+		t.mu.Unlock()
+		t.heat.Add(at, attached, look.Panels())
 	}
 	return err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"time"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
@@ -86,12 +84,12 @@ func (o *traceRegistrations) check(f *pflag.FlagSet) error {
 }
 
 func (o *traceRegistrations) run(cmd *cobra.Command) error {
-	if o.filter.PID > 0 {
-		if _, err := os.Stat("/proc/" + strconv.Itoa(o.filter.PID)); err != nil {
-			return fmt.Errorf("--pid %d: no such process", o.filter.PID)
-		}
+	process, err := findProcess(o.filter.PID)
+	if err != nil {
+		return err
 	}
 	t := newTraceRun(cmd, &o.traceOutputs, tracereport.RegistrationsSchema, "Registrations")
+	t.process = process
 	s, err := ebpfprobes.Registrations(o.filter)
 	if err != nil {
 		return err

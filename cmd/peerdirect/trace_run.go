@@ -39,8 +39,13 @@ type traceLook interface {
 type traceRun struct {
 	*traceOutputs
 	title       string
+	counted     string // by the heat map
 	out, stderr io.Writer
 	usr1        chan os.Signal
+	process     tracedProcess       // the only one that is traced, if there is one
+	forgets     string              // what the session forgets when it attaches again
+	notices     noticeQueue         // that are to be printed by the loop
+	told        noticeQueue         // that are to be printed on standard error
 	live        *liveText           // nil: not a terminal
 	stream      *tracereport.Stream // nil: not --json
 
@@ -68,7 +73,8 @@ type traceState struct {
 }
 
 func newTraceRun(cmd *cobra.Command, o *traceOutputs, schema, title string) *traceRun {
-	t := &traceRun{traceOutputs: o, title: title, out: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), usr1: make(chan os.Signal, 1)}
+	t := &traceRun{traceOutputs: o, title: title, counted: "calls", out: cmd.OutOrStdout(), stderr: &lockedWriter{w: cmd.ErrOrStderr()},
+		usr1: make(chan os.Signal, 1), notices: newNoticeQueue(), told: newNoticeQueue()}
 	signal.Notify(t.usr1, syscall.SIGUSR1) // before attaching, which takes a while
 	if o.json {
 		t.stream = tracereport.NewStream(t.out, schema)
@@ -117,11 +123,19 @@ func (t *traceRun) run(ctx context.Context) error {
 		t.live = nil
 	}
 	if t.svg != "" {
-		t.heat = tracereport.NewHeat(began, t.heatStep())
+		t.heat = tracereport.NewHeat(t.counted, began, t.heatStep())
 	}
-	err := t.loop(ctx, events, &measuring)
+	var steering, telling sync.WaitGroup
+	said := make(chan struct{})
+	telling.Go(func() { t.tell(said) })
+	steering.Go(func() { stop(t.steer(ctx, &measuring)) })
+	err := t.loop(ctx, events)
 	stop(nil)
+	steering.Wait()
 	measuring.Wait()
+	close(said)
+	telling.Wait()
+	t.printNotices()
 	if t.events != nil {
 		for print := range events { // of what came before the end
 			if err == nil {
@@ -138,7 +152,8 @@ func (t *traceRun) run(ctx context.Context) error {
 	return t.finish()
 }
 
-func (t *traceRun) loop(ctx context.Context, events <-chan func() error, measuring *sync.WaitGroup) error {
+// loop prints. Only it writes to standard output, where it may have to wait for a reader.
+func (t *traceRun) loop(ctx context.Context, events <-chan func() error) error {
 	tick := time.NewTicker(t.interval)
 	defer tick.Stop()
 	draw := make(<-chan time.Time) // of the heat map
@@ -147,21 +162,12 @@ func (t *traceRun) loop(ctx context.Context, events <-chan func() error, measuri
 		defer d.Stop()
 		draw = d.C
 	}
-	measured := make(chan measurement)
-	measure := time.NewTimer(0)
-	defer measure.Stop()
-	if t.budget == 0 {
-		measure.Stop()
-	}
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			if err = t.renew(); err != nil {
-				return err
-			}
 			if t.live != nil || t.everyInterval {
 				err = t.print(false)
 			} else {
@@ -169,20 +175,13 @@ func (t *traceRun) loop(ctx context.Context, events <-chan func() error, measuri
 			}
 		case at := <-draw:
 			err = t.draw(at)
-		case <-t.usr1:
-			err = t.toggle()
+		case <-t.notices.came:
+			t.printNotices()
 		case print, open := <-events:
 			if !open {
 				return nil
 			}
 			err = print()
-		case <-measure.C:
-			measuring.Go(func() { t.measure(ctx, measured) })
-		case m := <-measured:
-			var wait time.Duration
-			if wait, err = t.judge(m); wait > 0 {
-				measure.Reset(wait)
-			}
 		}
 		if err != nil {
 			return err

@@ -3,8 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
+	"strings"
+	"syscall"
 
 	"github.com/peerdirect/peerdirect/internal/inventory"
 	"github.com/spf13/cobra"
@@ -30,13 +33,51 @@ func (o *traceOutputs) checkSubject(f *pflag.FlagSet, pid int, device string) er
 	return o.check(f)
 }
 
-// checkProcess is an error if there is no such process; 0 is all.
-func checkProcess(pid int) error {
+// tracedProcess is a process that is traced alone. The zero value is none: all are.
+type tracedProcess struct {
+	pid   int
+	began string // tells it from another that has its number later
+}
+
+// findProcess is an error if there is no such process; 0 is all.
+func findProcess(pid int) (tracedProcess, error) {
 	if pid == 0 {
-		return nil
+		return tracedProcess{}, nil
 	}
-	if _, err := os.Stat("/proc/" + strconv.Itoa(pid)); err != nil {
-		return fmt.Errorf("--pid %d: no such process", pid)
+	p := tracedProcess{pid: pid}
+	text, err := os.ReadFile(p.stat())
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, fmt.Errorf("--pid %d: no such process", pid)
+	} else if err != nil {
+		return p, fmt.Errorf("--pid %d: %w", pid, err)
 	}
-	return nil
+	var ended bool
+	if p.began, ended = parseStat(string(text)); ended {
+		return p, fmt.Errorf("--pid %d: the process has ended", pid)
+	}
+	return p, nil
+}
+
+func (p tracedProcess) stat() string { return "/proc/" + strconv.Itoa(p.pid) + "/stat" }
+
+// ended tells whether the process is no more, though another may have its number. What
+// cannot be read has not.
+func (p tracedProcess) ended() bool {
+	text, err := os.ReadFile(p.stat())
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
+	}
+	began, ended := parseStat(string(text))
+	return ended || began != p.began
+}
+
+// parseStat takes fields 22, 3 and 20 of /proc/PID/stat, behind a name that may hold
+// anything: when a process began, and whether it has ended. One whose first thread has
+// ended goes on while it has others.
+func parseStat(text string) (began string, ended bool) {
+	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if len(f) < 20 {
+		return "", false
+	}
+	return f[19], f[0] == "X" || f[0] == "Z" && (f[17] == "0" || f[17] == "1")
 }

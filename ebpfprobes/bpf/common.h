@@ -72,6 +72,19 @@ __attribute__((noinline)) u32 slot_of(u64 v)
 	return slot < SLOTS ? slot : SLOTS - 1;
 }
 
+/* A name stays as it was first seen; that another was first is no loss. */
+#define EEXIST 17
+
+static __always_inline void keep_name(void *names, const void *key, const void *name)
+{
+	if (bpf_map_lookup_elem(names, key))
+		return;
+	long error = bpf_map_update_elem(names, key, name, BPF_NOEXIST);
+
+	if (error && error != -EEXIST)
+		count(LOST_NAMES);
+}
+
 static __always_inline bool wanted(u32 tgid)
 {
 	return tgid != skip_process && (!only_process || tgid == only_process);

@@ -159,8 +159,7 @@ static __always_inline struct cell *cell_of(struct cell_key *k)
 	}
 	struct name n = {};
 	bpf_get_current_comm(n.text, 16);
-	if (bpf_map_update_elem(&processes, &k->tgid, &n, BPF_ANY))
-		count(LOST_NAMES);
+	keep_name(&processes, &k->tgid, &n);
 	return c;
 }
 
@@ -189,13 +188,19 @@ ON_ENTRY_2(raised, cq, channel)
 	if (!channel || !u)
 		return 0;
 	k.handle = BPF_CORE_READ(u, uevent.uobject.user_handle);
+	u32 number = BPF_CORE_READ(c, res.id);
 	p = bpf_map_lookup_elem(&pending, &k);
+	if (p && p->number != number) {
+		/* Of a queue that has ended: channel and handle are used again. */
+		bpf_map_delete_elem(&pending, &k);
+		p = NULL;
+	}
 	if (!p) {
 		struct ib_device *d = BPF_CORE_READ(c, device);
 		struct name n = {};
 
 		fresh.device = BPF_CORE_READ(d, index);
-		fresh.number = BPF_CORE_READ(c, res.id);
+		fresh.number = number;
 		bpf_core_read_str(n.text, NAME, &d->name);
 		if (bpf_map_update_elem(&devices, &fresh.device, &n, BPF_ANY))
 			count(LOST_NAMES);

@@ -141,8 +141,7 @@ static __always_inline void tally(const struct transition_key *k, u64 took)
 		}
 		struct name n = {};
 		bpf_get_current_comm(n.text, 16);
-		if (bpf_map_update_elem(&processes, &k->tgid, &n, BPF_ANY))
-			count(LOST_NAMES);
+		keep_name(&processes, &k->tgid, &n);
 	}
 	__sync_fetch_and_add(&t->count, 1);
 	__sync_fetch_and_add(&t->sum, took);
@@ -265,6 +264,8 @@ ON_ENTRY_3(modify, qp, attributes, mask)
 	}
 	struct ib_qp_attr *a = (void *)attributes;
 
+	if (f->active)
+		count(LOST_FLIGHTS); /* a change whose end was lost */
 	__builtin_memset(f, 0, sizeof(*f));
 	f->active = 1;
 	f->qp = qp;

@@ -128,6 +128,8 @@ static __always_inline void note(const struct failure_key *k, u32 number, const 
 	if (!f) {
 		struct failure none = { .first = now };
 
+		if (comm)
+			__builtin_memcpy(none.comm, comm, sizeof(none.comm));
 		bpf_map_update_elem(&failures, k, &none, BPF_NOEXIST);
 		f = bpf_map_lookup_elem(&failures, k);
 	}
@@ -137,8 +139,6 @@ static __always_inline void note(const struct failure_key *k, u32 number, const 
 		f->number = number;
 		if (c)
 			f->command = *c;
-		if (comm)
-			__builtin_memcpy(f->comm, comm, sizeof(f->comm));
 	} else {
 		count(LOST_CELLS);
 	}
@@ -206,6 +206,9 @@ ON_ENTRY_3(ioctl_call, file, command, argument)
 	struct {
 		u16 length, object, method, attributes;
 	} header;
+
+	if ((u32)command != 0xC0181B01) /* RDMA_VERBS_IOCTL */
+		return 0;
 	struct flight *f = begin(file);
 
 	if (!f || bpf_probe_read_user(&header, sizeof(header), (void *)argument))

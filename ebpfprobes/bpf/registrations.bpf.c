@@ -30,6 +30,7 @@ enum kind { UNKNOWN, HOST, ON_DEMAND, DMA_BUF, DEVX };
 #define COOKIE_VALUE 0xff
 #define RETURNS_POINTER 0x100
 #define RETURNS_NOTHING 0x200
+#define RETURNS_LONG 0x400
 #define COOKIE_KIND(c) (((c) >> 12) & 0xf)
 
 #define DEPTH 8
@@ -45,6 +46,7 @@ struct flight {
 	u64 ib_device;		/* the kernel's address, to read the name from if need be */
 	u32 tgid, device;
 	u32 lkey, rkey;
+	u32 generation;		/* in which it began */
 	s32 error;		/* what the call returned, negative errno */
 	s32 cause;		/* what the innermost function that failed returned */
 	u8 cause_phase;
@@ -153,11 +155,37 @@ const enum counter *unused_counter __attribute__((unused));
 
 static const struct cell empty = {};
 
+/* Raised when programs were detached: they may have missed the ends of calls, or of
+ * phases, that began before. */
+u32 generation = 0;
+
+static __always_inline void lose(struct flight *f)
+{
+	f->active = 0;
+	count(LOST_FLIGHTS);
+}
+
 static __always_inline struct flight *flight_of_now(void)
 {
 	struct flight *f = bpf_task_storage_get(&flights, bpf_get_current_task_btf(), NULL, 0);
 
-	return f && f->active ? f : NULL;
+	if (!f || !f->active)
+		return NULL;
+	if (f->generation != generation) {
+		lose(f);
+		return NULL;
+	}
+	return f;
+}
+
+/* A file operation begins: a call that is still in flight has lost its end, by a return
+ * probe that missed. This one's end is not to be taken for it. */
+static __always_inline void lose_last(void)
+{
+	struct flight *f = flight_of_now();
+
+	if (f)
+		lose(f);
 }
 
 static __always_inline struct flight *begin(void)
@@ -173,12 +201,12 @@ static __always_inline struct flight *begin(void)
 		count(LOST_FLIGHTS);
 		return NULL;
 	}
-	/* One that is active lost its end: a return probe that missed. What is not
-	 * cleared is only read after it was set. */
+	/* What is not cleared is only read after it was set. */
 	__builtin_memset(f->spent, 0, sizeof(f->spent));
 	f->length = f->iova = f->inode = f->buffer_size = 0;
 	f->ib_device = 0;
 	f->tgid = tgid;
+	f->generation = generation;
 	f->device = NO_DEVICE;
 	f->lkey = f->rkey = 0;
 	f->error = f->cause = 0;
@@ -222,6 +250,8 @@ static __always_inline s32 error_of(u64 cookie, u64 value)
 		return 0;
 	if (cookie & RETURNS_POINTER)
 		return value >= (u64)-4095 ? (s32)value : 0;
+	if (cookie & RETURNS_LONG)
+		return (s64)value < 0 ? (s32)value : 0;
 	return (s32)value < 0 ? (s32)value : 0;
 }
 
@@ -248,6 +278,9 @@ ON_ENTRY_3(write_call, file, buffer, size)
 {
 	u32 command;
 
+	if (!wanted(bpf_get_current_pid_tgid() >> 32))
+		return 0;
+	lose_last();
 	if (size < 8 || bpf_probe_read_user(&command, sizeof(command), (void *)buffer))
 		return 0;
 	/* The upper bits are flags. */
@@ -272,6 +305,9 @@ ON_ENTRY_3(ioctl_call, file, command, argument)
 		u16 length, object, method, attributes;
 	} header;
 
+	if (!wanted(bpf_get_current_pid_tgid() >> 32))
+		return 0;
+	lose_last();
 	if ((u32)command != 0xC0181B01 ||
 	    bpf_probe_read_user(&header, sizeof(header), (void *)argument))
 		return 0;
@@ -298,8 +334,7 @@ static __always_inline void note_names(struct flight *f)
 	struct name n = {};
 
 	bpf_get_current_comm(n.text, 16);
-	if (bpf_map_update_elem(&processes, &f->tgid, &n, BPF_ANY))
-		count(LOST_NAMES);
+	keep_name(&processes, &f->tgid, &n);
 	if (f->device == NO_DEVICE)
 		return;
 	device_name(f, n.text);
@@ -460,6 +495,10 @@ static __always_inline struct flight *enter(u64 cookie)
 {
 	struct flight *f = flight_of_now();
 
+	if (f && f->known && !f->inside) {
+		lose(f); /* its handler has ended, and the call's end was lost */
+		f = NULL;
+	}
 	if (!f)
 		f = begin();
 	if (!f)

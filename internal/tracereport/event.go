@@ -33,7 +33,7 @@ func WriteEvent(w io.Writer, e *ebpfprobes.Registration, frames []string) error 
 	}
 	b.WriteByte('\n')
 	for i, f := range frames {
-		fmt.Fprintf(&b, "    #%-2d %s\n", i, f)
+		fmt.Fprintf(&b, "    #%-2d %s\n", i, Name(f))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

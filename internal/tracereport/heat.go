@@ -13,12 +13,13 @@ const heatColumns = 160
 
 // Heat gathers histograms over time, for a heat map.
 type Heat struct {
-	began  time.Time
-	step   time.Duration // of a column
-	last   map[string][]uint64
-	panels map[string]*heatPanel
-	order  []string // of the panels
-	gaps   []bool   // columns in which nothing was traced
+	counted string // "calls", …
+	began   time.Time
+	step    time.Duration // of a column
+	last    map[string][]uint64
+	panels  map[string]*heatPanel
+	order   []string // of the panels
+	gaps    []bool   // columns in which nothing was traced
 }
 
 // heatPanel holds counts: columns of bands, two bands an octave.
@@ -26,9 +27,10 @@ type heatPanel struct {
 	columns [][]uint64
 }
 
-// NewHeat begins a map with columns of that length, which double when there are too many.
-func NewHeat(began time.Time, step time.Duration) *Heat {
-	return &Heat{began: began, step: step, last: make(map[string][]uint64), panels: make(map[string]*heatPanel)}
+// NewHeat begins a map of what is counted ("calls", …) with columns of that length, which
+// double when there are too many.
+func NewHeat(counted string, began time.Time, step time.Duration) *Heat {
+	return &Heat{counted: counted, began: began, step: step, last: make(map[string][]uint64), panels: make(map[string]*heatPanel)}
 }
 
 // Panel is what one part of a heat map shows.

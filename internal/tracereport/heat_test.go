@@ -18,7 +18,7 @@ var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 
 // histogramOfAll counts durations as the kernel's programs do.
 func histogramOfAll(all ...time.Duration) ebpfprobes.Histogram {
-	h := ebpfprobes.Histogram{Slots: make([]uint32, 608)}
+	h := ebpfprobes.Histogram{Slots: make([]uint64, 608)}
 	for _, d := range all {
 		slot := 0
 		for _, high := ebpfprobes.SlotRange(slot); d >= high; _, high = ebpfprobes.SlotRange(slot) {
@@ -36,7 +36,7 @@ func histogramOfAll(all ...time.Duration) ebpfprobes.Histogram {
 // of them far, and deregistrations; nothing was traced for a while.
 func twoMinutes() *Heat {
 	random := rand.New(rand.NewPCG(1, 2))
-	h := NewHeat(noon, time.Second)
+	h := NewHeat("calls", noon, time.Second)
 	register, deregister := histogramOfAll(), histogramOfAll()
 	for s := 1; s <= 120; s++ {
 		if s > 60 && s <= 70 {
@@ -86,11 +86,11 @@ func TestHeatPicture(t *testing.T) {
 
 func TestHeatOfNothing(t *testing.T) {
 	var b bytes.Buffer
-	if err := NewHeat(noon, time.Second).WriteSVG(&b, "a\x1b[31m\n</title><script>", noon); err != nil {
+	if err := NewHeat("calls", noon, time.Second).WriteSVG(&b, "a\x1b[31m\n</title><script>", noon); err != nil {
 		t.Fatal(err)
 	}
 	s := b.String()
-	if !strings.Contains(s, "no call was seen") || strings.Contains(s, "<script") || strings.ContainsRune(s, 0x1b) {
+	if !strings.Contains(s, "no calls were seen") || strings.Contains(s, "<script") || strings.ContainsRune(s, 0x1b) {
 		t.Error(s)
 	}
 }
@@ -98,7 +98,7 @@ func TestHeatOfNothing(t *testing.T) {
 // TestHeatKeepsEveryCall folds columns many times over: no call may be lost or counted
 // twice, and the map stays as small.
 func TestHeatKeepsEveryCall(t *testing.T) {
-	h := NewHeat(noon, 100*time.Millisecond)
+	h := NewHeat("calls", noon, 100*time.Millisecond)
 	all := histogramOfAll()
 	for i := 1; i <= 5000; i++ {
 		one := histogramOfAll(time.Duration(i) * time.Microsecond)

@@ -21,7 +21,7 @@ const (
 )
 
 // WriteSVG draws the map until a moment: time to the right, durations upwards by
-// octaves, a panel for each operation and kind; the colour tells how many calls, by
+// octaves, a panel for each sort of what is counted; the colour tells how many, by
 // their logarithm, as the legend says. It is one picture for light and dark screens,
 // refers to nothing outside itself, and the same counts give the same bytes.
 func (h *Heat) WriteSVG(w io.Writer, title string, until time.Time) error {
@@ -44,9 +44,9 @@ func (h *Heat) WriteSVG(w io.Writer, title string, until time.Time) error {
 		h.drawPanel(b, name, heatTop+i*(plot+heatBetween)+18, low, high, most, span)
 	}
 	if len(names) == 0 {
-		fmt.Fprintf(b, `<text x="%d" y="%d">no call was seen</text>`+"\n", heatRight, heatTop+10)
+		fmt.Fprintf(b, `<text x="%d" y="%d">no %s were seen</text>`+"\n", heatRight, heatTop+10, h.counted)
 	} else {
-		drawLegend(b, height-22, most)
+		drawLegend(b, h.counted, height-22, most)
 	}
 	b.WriteString("</svg>\n")
 	return b.Flush()
@@ -77,14 +77,14 @@ func (h *Heat) drawPanel(b *bufio.Writer, name string, top, low, high int, most 
 		return heatLeft + width*math.Min(float64(at)/float64(span), 1)
 	}
 	p := h.panels[name]
-	var calls uint64
+	var all uint64
 	for _, bands := range p.columns {
 		for _, n := range bands {
-			calls += n
+			all += n
 		}
 	}
-	fmt.Fprintf(b, `<text x="%d" y="%d" class="h">%s</text><text x="%d" y="%d" class="q e">%d calls</text>`+"\n",
-		heatLeft, top-6, xmlText(name), heatWidth-heatRight, top-6, calls)
+	fmt.Fprintf(b, `<text x="%d" y="%d" class="h">%s</text><text x="%d" y="%d" class="q e">%d %s</text>`+"\n",
+		heatLeft, top-6, xmlText(name), heatWidth-heatRight, top-6, all, h.counted)
 	fmt.Fprintf(b, `<rect class="plot" x="%d" y="%d" width="%d" height="%d"/>`+"\n", heatLeft, top, width, plot)
 	for c, gap := range h.gaps {
 		if gap && (c == 0 || !h.gaps[c-1]) {
@@ -149,8 +149,8 @@ func shade(n, most uint64) int {
 	return 1 + int(math.Round(float64(heatShades-1)*math.Log(float64(n))/math.Log(float64(most))))
 }
 
-func drawLegend(b *bufio.Writer, y int, most uint64) {
-	fmt.Fprintf(b, `<text class="q" x="%d" y="%d">calls:</text>`+"\n", heatLeft, y+10)
+func drawLegend(b *bufio.Writer, counted string, y int, most uint64) {
+	fmt.Fprintf(b, `<text class="q" x="%d" y="%d">%s:</text>`+"\n", heatLeft, y+10, counted)
 	position, last := heatLeft+44, uint64(0)
 	for s := 1; s <= heatShades; s++ {
 		// The largest count of a shade: the border to the next is half-way between logarithms.

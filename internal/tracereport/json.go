@@ -135,7 +135,7 @@ type rowJSON struct {
 	Size      *uint64                  `json:"size"` // lengths from this to below its double, bytes
 	Failed    uint64                   `json:"failed"`
 	Bytes     uint64                   `json:"bytes"`
-	Rate      float64                  `json:"rate"` // calls a second
+	Rate      *float64                 `json:"rate"` // calls a second; null: processes that have ended
 	Whole     histogramJSON            `json:"whole"`
 	Phases    map[string]histogramJSON `json:"phases"`
 }

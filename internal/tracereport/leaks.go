@@ -127,7 +127,7 @@ func (r *Leaks) why(row *ebpfprobes.LeakRow) string {
 		if row.Resource == ebpfprobes.DMABuffer {
 			return fmt.Sprintf("%s, which has ended: %d are held by no process", what, row.Unheld)
 		}
-		return what + ", which has ended"
+		return what + ", which has ended: another process still holds the device's descriptor"
 	}
 	return what
 }

@@ -2,6 +2,7 @@ package tracereport
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -29,14 +30,14 @@ func (r *Registrations) WriteText(w io.Writer, l Layout) error {
 	}
 	r.writeFailures(&tail, l.Width, failures)
 	r.writeState(&tail, l.Width)
-	rows, left := r.order(l.Height - strings.Count(tail.String(), "\n") - 2)
+	rows, left := order(len(r.Rows), l.Height-strings.Count(tail.String(), "\n")-2, func(i int) time.Duration { return r.Rows[i].Whole.Sum })
 	t := table{head: []string{">PID", "PROCESS", "DEVICE", "OPERATION", "KIND", ">SIZE", ">COUNT", ">RATE/s", ">FAILED",
 		">P50", ">P90", ">P99", ">MAX", "WHERE THE TIME GOES"}, drop: []string{">RATE/s", ">P90", "KIND", ">MAX", ">FAILED", ">PID"}}
 	for _, i := range rows {
 		row := &r.Rows[i]
 		h := &row.Whole
 		t.add(processNumber(row.PID), Name(row.Command), Name(row.Device), row.Operation.String(), kindText(row.Kind),
-			sizeClass(row.Size), strconv.FormatUint(h.Count, 10), Rate(r.rate(i)), strconv.FormatUint(row.Failed, 10),
+			sizeClass(row.Size), strconv.FormatUint(h.Count, 10), rateText(r.rate(i)), strconv.FormatUint(row.Failed, 10),
 			Duration(h.Quantile(.5)), Duration(h.Quantile(.9)), Duration(h.Quantile(.99)), Duration(h.Longest), shares(row))
 	}
 	if len(t.rows) == 0 {
@@ -58,19 +59,17 @@ func (r *Registrations) WriteText(w io.Writer, l Layout) error {
 	return b.Flush()
 }
 
-// order gives as many rows as there is room for, as Rows has them: those that took the
-// most time. Below 3 is room for all.
-func (r *Registrations) order(room int) (rows []int, left int) {
-	for i := range r.Rows {
+// order gives as many of so many rows as there is room for, as they came: those that took
+// the most time. Below 3 is room for all.
+func order(all, room int, took func(i int) time.Duration) (rows []int, left int) {
+	for i := range all {
 		rows = append(rows, i)
 	}
-	if room < 3 || len(rows) <= room {
+	if room < 3 || all <= room {
 		return rows, 0
 	}
-	slices.SortStableFunc(rows, func(a, b int) int {
-		return int(r.Rows[b].Whole.Sum - r.Rows[a].Whole.Sum)
-	})
-	left = len(rows) - (room - 1)
+	slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(took(b), took(a)) })
+	left = all - (room - 1)
 	rows = rows[:room-1]
 	slices.Sort(rows)
 	return rows, left
@@ -170,8 +169,8 @@ type loss struct {
 
 func losses(l ebpfprobes.Losses) []loss {
 	return []loss{
-		{"flights", "calls not followed, too many at once", l.Flights},
-		{"cells", "calls not counted, the table of histograms is full", l.Cells},
+		{"flights", "not followed, too many at once or not readable", l.Flights},
+		{"cells", "not counted, the table of histograms is full", l.Cells},
 		{"events", "events not shown, the reader was too slow", l.Events},
 		{"regions", "live regions not kept, their table is full", l.Regions},
 		{"names", "names not kept", l.Names},

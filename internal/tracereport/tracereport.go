@@ -34,15 +34,25 @@ type Registrations struct {
 	Failures []ebpfprobes.RegistrationFailure
 }
 
-// rate is calls a second of row i.
-func (r *Registrations) rate(i int) float64 {
+// rate is calls a second of row i; nil is of processes that have ended: they make none.
+func (r *Registrations) rate(i int) *float64 {
+	rate := 0.0
 	switch {
+	case r.Rows[i].PID == 0:
+		return nil
 	case r.Rates != nil:
-		return r.Rates[i]
-	case r.Traced <= 0:
-		return 0
+		rate = r.Rates[i]
+	case r.Traced > 0:
+		rate = float64(r.Rows[i].Whole.Count) / r.Traced.Seconds()
 	}
-	return float64(r.Rows[i].Whole.Count) / r.Traced.Seconds()
+	return &rate
+}
+
+func rateText(rate *float64) string {
+	if rate == nil {
+		return "-"
+	}
+	return Rate(*rate)
 }
 
 // RatesSince gives each row's calls a second since an earlier moment.

@@ -101,6 +101,7 @@ type RegistrationsFlight struct {
 	Device     uint32
 	Lkey       uint32
 	Rkey       uint32
+	Generation uint32
 	Error      int32
 	Cause      int32
 	CausePhase uint8
@@ -113,6 +114,7 @@ type RegistrationsFlight struct {
 	Active     uint8
 	Stack      [8]uint8
 	Exporter   [32]uint8
+	_          [4]byte
 }
 
 type RegistrationsKind uint32
@@ -199,6 +201,7 @@ const (
 	RegistrationsProgPhaseKprobe         = "phase_kprobe"
 	RegistrationsProgWriteCallFentry     = "write_call_fentry"
 	RegistrationsProgWriteCallKprobe     = "write_call_kprobe"
+	RegistrationsVarGeneration           = "generation"
 	RegistrationsVarOnlyProcess          = "only_process"
 	RegistrationsVarSkipProcess          = "skip_process"
 	RegistrationsVarSlowerThan           = "slower_than"
@@ -297,6 +300,7 @@ type RegistrationsMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type RegistrationsVariableSpecs struct {
+	Generation       *ebpf.VariableSpec `ebpf:"generation"`
 	OnlyProcess      *ebpf.VariableSpec `ebpf:"only_process"`
 	SkipProcess      *ebpf.VariableSpec `ebpf:"skip_process"`
 	SlowerThan       *ebpf.VariableSpec `ebpf:"slower_than"`
@@ -355,6 +359,7 @@ func (m *RegistrationsMaps) Close() error {
 //
 // It can be passed to LoadRegistrationsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type RegistrationsVariables struct {
+	Generation       *ebpf.Variable `ebpf:"generation"`
 	OnlyProcess      *ebpf.Variable `ebpf:"only_process"`
 	SkipProcess      *ebpf.Variable `ebpf:"skip_process"`
 	SlowerThan       *ebpf.Variable `ebpf:"slower_than"`

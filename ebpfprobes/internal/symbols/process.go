@@ -90,8 +90,8 @@ func (id ID) Alive() bool {
 // nsPerTick is of the kernel's USER_HZ, which is 100 on every architecture here.
 const nsPerTick = 10_000_000
 
-// startTicks reads when a process began, and whether it has ended: fields 22 and 3 of
-// /proc/PID/stat, behind a name that may hold anything.
+// startTicks reads when a process began, and whether it has ended: fields 22, 3 and 20
+// of /proc/PID/stat, behind a name that may hold anything.
 func startTicks(pid int) (began uint64, ended bool, err error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -102,8 +102,13 @@ func startTicks(pid int) (began uint64, ended bool, err error) {
 	if i < 0 || len(fields) < 20 {
 		return 0, false, fmt.Errorf("stat of process %d: it has %d fields", pid, len(fields))
 	}
+	// A process whose first thread has ended goes on while it has others.
+	threads, err := strconv.Atoi(fields[17])
+	if err != nil {
+		return 0, false, fmt.Errorf("stat of process %d: %w", pid, err)
+	}
 	began, err = strconv.ParseUint(fields[19], 10, 64)
-	return began, fields[0] == "Z" || fields[0] == "X", err
+	return began, fields[0] == "X" || fields[0] == "Z" && threads <= 1, err
 }
 
 var errGone = errors.New("the process had ended before its files were read")

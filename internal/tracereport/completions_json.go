@@ -1,0 +1,87 @@
+package tracereport
+
+import "github.com/peerdirect/peerdirect/ebpfprobes"
+
+type completionJSON struct {
+	recordHead
+	PID      *int           `json:"pid"`
+	Process  *string        `json:"process"`
+	Device   *string        `json:"device"`
+	Queue    string         `json:"queue"`  // the program's address of it
+	Number   *int64         `json:"number"` // the kernel's of it; null where it is polled
+	Wait     string         `json:"wait"`
+	Opcode   *string        `json:"opcode"`
+	Size     *uint64        `json:"size"`  // lengths from this to below its double, bytes
+	Times    *histogramJSON `json:"times"` // null: none was timed
+	Failed   *uint64        `json:"failed"`
+	Bytes    *uint64        `json:"bytes"` // of the completions that tell their length
+	Untimed  *uint64        `json:"untimed"`
+	Repeated *uint64        `json:"repeated"`
+}
+
+// completion makes a row's record. What events do not tell is null.
+func (s *Stream) completion(r *Completions, row *ebpfprobes.CompletionRow) completionJSON {
+	j := completionJSON{recordHead: s.head("row", r.At), PID: known(row.PID), Process: known(row.Command), Device: known(row.Device),
+		Queue: hex(row.Queue), Wait: row.Wait.String(), Opcode: opcodeJSON(row.Opcode), Size: known(row.Size)}
+	if row.Number >= 0 {
+		j.Number = &row.Number
+	}
+	if row.Times.Count > 0 {
+		times := histogramOf(&row.Times)
+		j.Times = &times
+	}
+	if row.Wait == ebpfprobes.Polled {
+		j.Failed, j.Bytes, j.Untimed, j.Repeated = &row.Failed, known(row.Bytes), &row.Untimed, &row.Repeated
+	}
+	return j
+}
+
+func opcodeJSON(o ebpfprobes.Opcode) *string {
+	if o == ebpfprobes.OpcodeUnknown {
+		return nil
+	}
+	return known(o.String())
+}
+
+type completionFailureJSON struct {
+	recordHead
+	PID     *int    `json:"pid"`
+	Process *string `json:"process"`
+	Device  *string `json:"device"`
+	Queue   string  `json:"queue"`
+	QP      *uint32 `json:"qp"`
+	Status  string  `json:"status"`
+	Opcode  *string `json:"opcode"`
+	Count   uint64  `json:"count"`
+}
+
+type samplingJSON struct {
+	recordHead
+	Windows     uint64   `json:"windows"` // that are over
+	Followed    int64    `json:"followed_ns"`
+	Posts       uint64   `json:"posts"`
+	Unsignaled  uint64   `json:"unsignaled"`
+	NotFollowed []string `json:"not_followed"` // functions, and why
+}
+
+// WriteRecords writes a "row" for each row, a "failure" for each way to complete in error,
+// a "sampling" if polled queues are followed, and how the tracing stands.
+func (r *Completions) WriteRecords(s *Stream) error {
+	for i := range r.Rows {
+		if err := s.encode.Encode(s.completion(r, &r.Rows[i])); err != nil {
+			return err
+		}
+	}
+	for _, f := range r.Failures {
+		if err := s.encode.Encode(completionFailureJSON{s.head("failure", r.At), known(f.PID), known(f.Command), known(f.Device), hex(f.Queue),
+			known(f.QP), f.Status.String(), opcodeJSON(f.Opcode), f.Count}); err != nil {
+			return err
+		}
+	}
+	if n := r.Sampling; n != nil {
+		if err := s.encode.Encode(samplingJSON{s.head("sampling", r.At), n.Windows, n.Followed.Nanoseconds(), n.Posts, n.Unsignaled, r.notFollowed()}); err != nil {
+			return err
+		}
+	}
+	return s.Tracing(&r.Tracing)
+}
