@@ -5,6 +5,8 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,9 +25,10 @@ type objectRecord struct {
 	From, To, Errno                      *string
 	Alive, Count                         uint64
 	Stack                                []string
-	Wait, Status                         string
+	Wait                                 string
 	Opcode                               *string
-	Number, Size, QP                     *uint64
+	Number, Size                         *uint64
+	QP, Status                           any // each command's own
 	Times                                *traceTimes
 	Posts, Windows                       uint64
 	NotFollowed                          []string `json:"not_followed"`
@@ -73,8 +76,10 @@ func traced(t *testing.T, program string, arguments []string, trace ...string) (
 	}
 	for decoder := json.NewDecoder(records); ; {
 		var r objectRecord
-		if err := decoder.Decode(&r); err != nil {
+		if err := decoder.Decode(&r); errors.Is(err, io.EOF) {
 			break
+		} else if err != nil {
+			t.Fatal(err)
 		}
 		if r.Record == "begin" {
 			if slices.Contains(trace, "--polled") {
