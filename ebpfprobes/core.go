@@ -11,7 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
-	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes/internal/kernel"
 	"github.com/peerdirect/peerdirect/ebpfprobes/internal/objects"
@@ -46,9 +46,9 @@ func (s *session) open(purpose string, table []point, load func() (*ebpf.Collect
 		return err
 	}
 	// Before 5.11 maps counted against RLIMIT_MEMLOCK.
-	if err := rlimit.RemoveMemlock(); err != nil {
-		return &Error{Op: "raise", Object: "RLIMIT_MEMLOCK", Err: err}
-	}
+	// Later ones do not mind, so a refusal is left to the maps. cilium's own package for
+	// this asks the kernel whenever a program starts that links it.
+	unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 	s.purpose, s.table = purpose, table
 	var err error
 	if s.spec, err = load(); err != nil {
