@@ -122,7 +122,8 @@ type RegistrationFailure struct {
 }
 
 // Losses counts what a session did not see or keep. All zero is the proof that the
-// counts are exact.
+// counts are exact, where every probe is by fentry: what a return kprobe misses is not
+// counted.
 type Losses struct {
 	Flights uint64 // calls that were not followed: more threads at once than the table holds, or the end was missed
 	Cells   uint64 // not counted: more keys than the table holds

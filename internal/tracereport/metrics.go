@@ -81,7 +81,7 @@ func label(name string) string {
 // metrics tells how the tracing stands.
 func (t *Tracing) metrics() []Metric {
 	lost := Metric{Name: "peerdirect_trace_lost_total", Type: Counter, Labels: []string{"what"},
-		Help: "What was not seen or kept; all 0 is the proof that the counts are exact."}
+		Help: "What was not seen or kept; all 0 is the proof that the counts are exact, by kprobes but for their own misses."}
 	for _, l := range losses(t.Losses) {
 		lost.Samples = append(lost.Samples, Sample{Labels: []string{l.name}, Value: float64(l.count)})
 	}
