@@ -5,6 +5,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/peerdirect/peerdirect/internal/errname"
 	"github.com/peerdirect/peerdirect/internal/umem"
 )
 
@@ -155,7 +156,7 @@ func check(o CheckOptions) Report {
 	r.buffer = request.Buffer
 	for _, u := range umem.Check(&request) {
 		rule := Rule{
-			Name: u.Name, Demand: u.Demand, Where: u.Where, Verdict: u.Verdict, Errno: u.Errno, ErrnoName: umem.ErrnoName(u.Errno),
+			Name: u.Name, Demand: u.Demand, Where: u.Where, Verdict: u.Verdict, Errno: u.Errno, ErrnoName: errname.Of(u.Errno),
 			Numbers: make([]Number, len(u.Numbers)), Cause: u.Cause, Remedy: u.Remedy,
 		}
 		for i, n := range u.Numbers {

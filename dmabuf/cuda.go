@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/peerdirect/peerdirect/internal/cuda"
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 var cudaFamily = family{name: "cuda", list: listCUDA, open: openCUDA}
@@ -155,7 +156,7 @@ func (x *cudaExporter) noDriver(err error) error {
 		syscall.Close(fd)
 	} else if errors.Is(err, ErrPermission) {
 		return &Error{Op: failed.Op, Exporter: x.Name(), Err: withClass{failed.Result, ErrPermission},
-			Detail: fmt.Sprintf("open %s: %s: %s", control, errText(err), nodeOwner(control))}
+			Detail: fmt.Sprintf("open %s: %s: %s", control, errname.Text(err), nodeOwner(control))}
 	}
 	e := &Error{Op: failed.Op, Exporter: x.Name(), Err: failed.Result, Detail: failed.Result.Remedy()}
 	if !anyClass(e) {

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/peerdirect/peerdirect/internal/cuda"
+	"github.com/peerdirect/peerdirect/internal/errname"
+	"golang.org/x/sys/unix"
 )
 
 // needCUDA gives the first GPU, or skips and names what is missing.
@@ -109,7 +109,7 @@ func exportedWhole(t *testing.T, x *cudaExporter, size uint64) {
 	flags, _ := unix.FcntlInt(uintptr(b.FD()), unix.F_GETFD, 0)
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", b.FD()))
 	t.Logf("close on exec %v; fdinfo %q", flags&unix.FD_CLOEXEC != 0, text)
-	if _, err := unix.Mmap(b.FD(), 0, 4096, unix.PROT_READ, unix.MAP_SHARED); !errors.Is(err, enotsupp) {
+	if _, err := unix.Mmap(b.FD(), 0, 4096, unix.PROT_READ, unix.MAP_SHARED); !errors.Is(err, errname.NotSupported) {
 		t.Errorf("mmap of the buffer: %v, not 524", err)
 	}
 	t.Logf("begin CPU access: %v, end: %v, name: %v", b.BeginCPU(CPURead), b.EndCPU(CPURead), b.SetName("peerdirect"))

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // Classes of errors, for errors.Is: the standard library's own, as everywhere
@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(e.Op)
 	if e.Err != nil {
-		fmt.Fprintf(&b, ": %s", errText(e.Err))
+		fmt.Fprintf(&b, ": %s", errname.Text(e.Err))
 	}
 	if e.Detail != "" {
 		fmt.Fprintf(&b, ": %s", e.Detail)
@@ -46,21 +46,3 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
-
-// enotsupp is the kernel's own ENOTSUPP, which has no name in user space but
-// escapes to it: exporters refuse mmap with it.
-const enotsupp = syscall.Errno(524)
-
-func errText(err error) string {
-	errno, ok := err.(syscall.Errno)
-	if !ok {
-		return err.Error()
-	}
-	if errno == enotsupp {
-		return "not supported (ENOTSUPP, kernel-internal error 524)"
-	}
-	if name := unix.ErrnoName(errno); name != "" {
-		return fmt.Sprintf("%s (%s)", errno.Error(), name)
-	}
-	return errno.Error()
-}

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/peerdirect/peerdirect/internal/errname"
 	"golang.org/x/sys/unix"
 )
 
@@ -96,7 +97,7 @@ func (h *heap) Allocate(size uint64) (Memory, error) {
 // refusesCPU: the answers of exporters that map nothing to user space.
 func refusesCPU(err error) bool {
 	switch err {
-	case enotsupp, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EINVAL, syscall.EPERM, syscall.EACCES, syscall.ENODEV:
+	case errname.NotSupported, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EINVAL, syscall.EPERM, syscall.EACCES, syscall.ENODEV:
 		return true
 	}
 	return false

@@ -117,6 +117,7 @@ import (
 	"unsafe"
 
 	"github.com/peerdirect/peerdirect/internal/dl"
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // libefa is loaded once, after libibverbs, which loads the same file as its
@@ -149,7 +150,7 @@ func callError(call, object string, err error) error {
 	case liberr == nil && lib.Symbol(call) == nil:
 		return failed(call, object, ErrUnsupported, fmt.Sprintf("%s has no such call: install a newer rdma-core", lib.Path()))
 	}
-	return failed(call, object, ErrUnsupported, fmt.Sprintf("the kernel or the device lacks it (%s)", errText(err)))
+	return failed(call, object, ErrUnsupported, fmt.Sprintf("the kernel or the device lacks it (%s)", errname.Text(err)))
 }
 
 // dvAttr is efadv_query_device's answer.

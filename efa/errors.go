@@ -7,7 +7,7 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // Classes of errors, for errors.Is: the standard library's own, and so the same
@@ -49,7 +49,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " on %s", e.Object)
 	}
 	if e.Err != nil {
-		fmt.Fprintf(&b, ": %s", errText(e.Err))
+		fmt.Fprintf(&b, ": %s", errname.Text(e.Err))
 	}
 	if e.Detail != "" {
 		fmt.Fprintf(&b, ": %s", e.Detail)
@@ -58,17 +58,6 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
-
-func errText(err error) string {
-	errno, ok := err.(syscall.Errno)
-	if !ok {
-		return err.Error()
-	}
-	if name := unix.ErrnoName(errno); name != "" {
-		return fmt.Sprintf("%s (%s)", errno.Error(), name)
-	}
-	return errno.Error()
-}
 
 // failed makes an Error. A call that failed without telling why is EIO rather
 // than a success.

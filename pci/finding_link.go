@@ -23,7 +23,12 @@ func bandwidth(speed float64, width int) float64 {
 }
 
 // Bandwidth is what a link carries each way now, in GB/s; 0 is unknown.
-func (l Link) Bandwidth() float64 { return bandwidth(l.Speed, l.Width) }
+func (l Link) Bandwidth() float64 {
+	if b := bandwidth(l.Speed, l.Width); b > 0 {
+		return b
+	}
+	return l.Carries
+}
 
 // MaxBandwidth is what it would carry at most.
 func (l Link) MaxBandwidth() float64 { return bandwidth(l.MaxSpeed, l.MaxWidth) }

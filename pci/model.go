@@ -161,6 +161,7 @@ const (
 type Link struct {
 	Speed, MaxSpeed float64 // GT/s a lane
 	Width, MaxWidth int     // lanes
+	Carries         float64 // GB/s each way, of a source that tells only this; 0 if Speed and Width are known
 }
 
 // BAR is one base address register that is in use.

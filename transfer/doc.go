@@ -15,8 +15,10 @@
 // alone, so that what is done is counted and never inferred from an order.
 // [RC] is a rail over libibverbs, [EFA] one over SRD, on a device of the kernel
 // or in this process, and [Joined] makes one of several. Package railtest is what
-// every rail must pass. An [Opener] says which to use: [RCOptions], [EFAOptions],
-// what [Named] finds by a device's name, or a node of an [Embedded].
+// every rail must pass. Two rails connect by swapping offers, over whatever their
+// owners talk by, and a peer that is disconnected reaches this side no more. An
+// [Opener] says which to use: [RCOptions], [EFAOptions], what [Named] finds by a
+// device's name, or a node of an [Embedded].
 //
 // # Memory
 //

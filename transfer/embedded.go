@@ -28,6 +28,8 @@ type EmbeddedOptions struct {
 	Latency time.Duration // one way through each device; default none
 	Gbps    float64       // of each device, Gbit/s; default as fast as it goes
 	Seed    uint64        // of the order that the fabric delivers in; default random
+
+	PeerTimeout time.Duration // how long a peer may be silent; default 3 s
 }
 
 // maxEmbeddedNodes is as many as one process has any use for.
@@ -88,7 +90,7 @@ func parseCount(s string, most int) (int, error) {
 type Embedded struct {
 	o      EmbeddedOptions
 	fabric *device.Fabric
-	id     string // tells the fabrics of processes apart
+	id     fabricID
 }
 
 // NewEmbedded makes the fabric. The devices come and go with the rails that are
@@ -104,7 +106,8 @@ func NewEmbedded(o EmbeddedOptions) (*Embedded, error) {
 		return nil, &OptionError{Option: "device", Err: fmt.Errorf("%d embedded nodes with %d NICs each; there are 1 to %d with 1 to %d",
 			o.Nodes, o.NICs, maxEmbeddedNodes, MaxNICs)}
 	}
-	id := rand.Text()
+	var id fabricID
+	rand.Read(id[:])
 	seed := o.Seed
 	if seed == 0 {
 		// Addresses are drawn from it too, and must differ between processes.

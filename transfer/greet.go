@@ -12,7 +12,7 @@ import (
 
 // Protocol is the version of what two sides say to each other after the
 // exchange's own greeting.
-const Protocol = 2
+const Protocol = 3
 
 // hello is what the sides must know of each other before a rail connects.
 type hello struct {

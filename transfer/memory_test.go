@@ -184,8 +184,8 @@ func TestWhatAPeerCallsItsMemory(t *testing.T) {
 
 func FuzzHello(f *testing.F) {
 	for _, seed := range []string{
-		`{"protocol":2,"rail":"rc","nics":1,"queue_pairs":1,"memory":"cuda:0"}`, `{"protocol":2,"rail":"efa","nics":99}`,
-		`{"protocol":2,"rail":"rc","nics":-1,"queue_pairs":1}`, `{"protocol":2,"rail":"rc","nics":1,"queue_pairs":1,"memory":"\u001b["}`, `[]`, ``,
+		`{"protocol":3,"rail":"rc","nics":1,"queue_pairs":1,"memory":"cuda:0"}`, `{"protocol":3,"rail":"efa","nics":99}`,
+		`{"protocol":3,"rail":"rc","nics":-1,"queue_pairs":1}`, `{"protocol":3,"rail":"rc","nics":1,"queue_pairs":1,"memory":"\u001b["}`, `[]`, ``,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -39,6 +39,7 @@ type Opener interface {
 
 // Want is what a transfer needs of a rail. Zero fields leave it to the options.
 type Want struct {
+	Peers  int // how many may be connected at once
 	NICs   int // how many are to be used, the first ones
 	Queues int // queue pairs of each NIC
 	Depth  int // writes in flight, on all NICs together
@@ -75,7 +76,7 @@ func (n NICs) Open(w Want) (Rail, error) {
 	if w.NICs > 0 && w.NICs < len(n) {
 		n = n[:w.NICs]
 	}
-	one := Want{NICs: 1, Queues: w.Queues, Depth: (w.Depth + len(n) - 1) / len(n)}
+	one := Want{NICs: 1, Peers: w.Peers, Queues: w.Queues, Depth: (w.Depth + len(n) - 1) / len(n)}
 	var rails []Rail
 	fail := func(err error) (Rail, error) {
 		for _, r := range rails {

@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/peerdirect/peerdirect/verbs/exchange"
@@ -33,9 +34,10 @@ type Rail interface {
 	Info() Info
 
 	// Register makes memory reachable for this NIC and, by the region's
-	// descriptor, for peers, who may write it. The memory is mapped or C
-	// memory and stays until the region is closed. Regions may be made and
-	// closed by other goroutines than the rail's, until its Close is called.
+	// descriptor, for peers, who may write it, and read it where Info.Reads is
+	// set. The memory is mapped or C memory and stays until the region is
+	// closed. Regions may be made and closed by other goroutines than the
+	// rail's, until its Close is called.
 	Register(mem []byte) (*Region, error)
 
 	// RegisterExport does the same for memory of an exporter, by its dma-buf.
@@ -48,20 +50,50 @@ type Rail interface {
 	// stay open for as long as the peer is used.
 	Connect(ctx context.Context, via *exchange.Conn) (Peer, error)
 
+	// Offer makes the rail ready for one more peer and gives what the peer's
+	// rail must know to connect: at most MaxOffer bytes, for its Accept alone.
+	// It fails when the rail has as many peers as it was opened for. It is
+	// ErrUnsupported where the transport connects by other means (iWARP).
+	Offer() (Peer, []byte, error)
+
+	// Accept connects a peer that Offer named to the rail that made the offer.
+	// Both sides must have accepted before either posts; the caller sees to
+	// that. An offer that makes no sense, or of a rail that this one does not
+	// reach, is refused, and another may come in its place. After any other
+	// failure the number is good for Disconnect alone.
+	Accept(p Peer, offer []byte) error
+
+	// Disconnect ends a peer, connected or only offered. Once it has returned,
+	// the NIC takes nothing more from that peer: none of its writes lands, none
+	// of its reads sees anything. The notices and messages that had come before
+	// are still given by Poll, for the peer may know that they had. What this
+	// side had posted comes back from Poll, as Done where it is known to have
+	// been carried out, else as Failed with ErrFlushed. When the last of all
+	// that was polled the number is free, and Offer uses it again. Whether what was in
+	// flight reached the peer is the peer's to say; a caller that connects the
+	// same two rails again waits on both until all of it has come back, for
+	// EFA admits by device and not by connection.
+	//
+	// It is ErrNotFenced where the peer is gone from this rail but its device
+	// must stay admitted, because another peer has the same. After any other
+	// error the peer is not known to be shut out, and Disconnect may be called
+	// again.
+	Disconnect(p Peer) error
+
 	// Post takes operations in the order given, as many as there is room for,
 	// and tells how many. It fails only for what the caller did wrong: an
 	// operation that the device refuses is taken, and completes as failed.
 	Post(ops []Op) (int, error)
 
 	// Poll gives completions without waiting. The Data of messages is valid
-	// until the next Poll or Wait.
+	// until the next Poll, Wait or Disconnect.
 	Poll(out []Completion) (int, error)
 
 	// Wait returns when Poll has something to give, or the context ends. It
 	// polls briefly and then sleeps until the NIC raises an event.
 	Wait(ctx context.Context) error
 
-	// Depth is how many writes a peer's queues hold at once.
+	// Depth is how many writes or reads a peer's queues hold at once.
 	Depth() int
 
 	// Receives is how many messages and notices a peer may send before this
@@ -101,6 +133,7 @@ type Info struct {
 	Path      string // how work gets into the queues: "libibverbs", "direct", or why not
 	Embedded  bool   // the device is software in this process
 	MaxRegion uint64 // bytes of a region, as the device tells; 0 if it does not
+	Reads     bool   // the rail takes OpRead, and lets peers read its regions
 }
 
 // Peer names a connected peer of one rail.
@@ -118,6 +151,9 @@ const (
 	OpNotify
 	// OpSend sends the local bytes, MinMessage to MessageSize of them.
 	OpSend
+	// OpRead reads the remote place into the local bytes, at least one. Where it
+	// is Done they are there. It takes Info.Reads, of both sides.
+	OpRead
 )
 
 // maxID bounds Op.ID: rails keep notes of their own in the other bits.
@@ -129,7 +165,7 @@ type Op struct {
 	Peer   Peer
 	Imm    uint32 // OpNotify
 	Local  Local
-	Remote Remote // OpWrite and OpNotify
+	Remote Remote // of all but OpSend
 	ID     uint64 // comes back with the completion; 48 bits
 }
 
@@ -166,6 +202,13 @@ type Completion struct {
 // ErrFlushed marks an operation that fell with its peer; the cause was told
 // already.
 var ErrFlushed = errors.New("flushed: the connection had failed before")
+
+// ErrNotFenced: a peer was disconnected, but its device can still reach this
+// side's memory; see [Rail].
+var ErrNotFenced = errors.New("the peer's device is not shut out")
+
+// errNoReads: the transport or the device cannot.
+var errNoReads = fmt.Errorf("this rail has no reads: look at Info.Reads: %w", errors.ErrUnsupported)
 
 // ErrRange is an operation on bytes outside its region.
 var ErrRange = errors.New("outside the region")
@@ -252,6 +295,11 @@ func (op *Op) check() error {
 		return ErrRange
 	}
 	switch op.Kind {
+	case OpRead:
+		if op.Local.Length == 0 {
+			return errors.New("a read has at least one byte")
+		}
+		fallthrough
 	case OpWrite, OpNotify:
 		if uint64(op.Local.Length) > op.Remote.left {
 			return ErrRange
@@ -264,4 +312,9 @@ func (op *Op) check() error {
 		return errors.New("unknown kind of operation")
 	}
 	return nil
+}
+
+// NewRegion makes the region of a rail that is not of this package.
+func NewRegion(addr, length uint64, lkey, rkey uint32, close func() error) *Region {
+	return &Region{addr: addr, length: length, lkeys: []uint32{lkey}, rkeys: []uint32{rkey}, close: close}
 }

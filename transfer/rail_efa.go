@@ -1,7 +1,7 @@
 package transfer
 
 import (
-	"context"
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -10,8 +10,8 @@ import (
 
 	"github.com/peerdirect/peerdirect/efa"
 	"github.com/peerdirect/peerdirect/efa/device"
+	"github.com/peerdirect/peerdirect/internal/marker"
 	"github.com/peerdirect/peerdirect/verbs"
-	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
 
 // EFAOptions describe a rail over SRD. Zero fields take the default in the
@@ -71,6 +71,9 @@ func (o EFAOptions) Open(w Want) (Rail, error) {
 	if w.Depth > 0 && o.SendDepth < w.Depth+spare {
 		o.SendDepth = w.Depth + spare
 	}
+	if w.Peers > 0 {
+		o.Peers = w.Peers
+	}
 	r, err := OpenEFA(o)
 	if err != nil {
 		return nil, err // and no *EFA that is nil
@@ -106,8 +109,11 @@ type EFA struct {
 	got        []efa.Completion
 	head, tail int          // of those that Poll has not given yet
 	refused    []efaRefusal // operations that the device did not take
+	late       []efaLate    // what former peers had sent
 	lost       int          // peers whose loss has not been told
 	closed     bool
+
+	marks marker.Queue
 }
 
 type efaPinned struct {
@@ -117,11 +123,14 @@ type efaPinned struct {
 
 type efaPeer struct {
 	id     Peer
+	stage  peerStage
 	ah     *efa.AH
+	name   uint32 // see efaName
 	to     *efa.Dest
 	notice efa.RemoteSlice // for notices without bytes
 	link   *device.Link    // to the peer's fabric, if it is another
 	flight int             // operations that have not completed
+	back   int             // and those in refused, or in late
 	err    error           // why it is lost
 	told   bool            // and whether Poll has said so
 }
@@ -135,8 +144,10 @@ type efaRefusal struct {
 // receive is its buffer's number with the highest bit.
 const (
 	efaIDRecv   = 1 << 63
-	efaIDPeer   = 48 // shift
+	efaIDMarked = 1 << 62 // tracers are told of it
+	efaIDPeer   = 48      // shift
 	maxEFAPeers = 1 << 13
+	efaPeerMask = maxEFAPeers - 1
 )
 
 // OpenEFA opens a rail on a device.
@@ -154,13 +165,14 @@ func OpenEFA(o EFAOptions) (*EFA, error) {
 func (r *EFA) open() (err error) {
 	o := &r.options
 	if e := o.embedded; e != nil {
-		r.dev, err = efa.Embedded(e.fabric, device.Options{Name: o.Device, GUID: embeddedGUID(), PeerTimeout: embeddedPeerTimeout, Latency: e.o.Latency, LineRate: e.o.Gbps, LLQBytes: embeddedLLQ})
+		r.dev, err = efa.Embedded(e.fabric, device.Options{Name: o.Device, GUID: embeddedGUID(), PeerTimeout: cmp.Or(e.o.PeerTimeout, embeddedPeerTimeout), Latency: e.o.Latency, LineRate: e.o.Gbps, LLQBytes: embeddedLLQ})
 	} else {
 		r.dev, err = efa.Open(o.Device)
 	}
 	if err != nil {
 		return err
 	}
+	r.marks.Name(r.dev.Name())
 	a := r.dev.Attr()
 	switch {
 	case a.Caps&efa.CapWrite == 0:
@@ -186,7 +198,7 @@ func (r *EFA) open() (err error) {
 	r.info = Info{
 		Device: r.dev.Name(), NICs: 1, Port: 1, Transport: "EFA SRD", LinkLayer: "unspecified", MTU: a.MTU,
 		GID: a.GID.String(), Queues: 1, Path: r.ep.Path().String(), Embedded: o.embedded != nil,
-		MaxRegion: a.MaxMRSize,
+		MaxRegion: a.MaxMRSize, Reads: a.Caps&efa.CapRead != 0,
 	}
 	for i := range receives {
 		r.receive(uint64(i))
@@ -257,24 +269,6 @@ func (r *EFA) Receives() int { return r.options.RecvDepth }
 // receive adds the receive of a buffer, which the next repost posts.
 func (r *EFA) receive(buffer uint64) {
 	r.recvs.Recv(r.inbox.mr.At(buffer*MessageSize, MessageSize), efaIDRecv|buffer)
-}
-
-// Connect learns the peer's endpoint and makes an address handle of it, without
-// which it could not write here; when it returns, both sides have.
-func (r *EFA) Connect(ctx context.Context, via *exchange.Conn) (Peer, error) {
-	if r.closed {
-		return 0, verbs.ErrClosed
-	}
-	if len(r.peers) == r.options.Peers {
-		return 0, fmt.Errorf("the rail on %s was opened for %d peers", r.info.Device, r.options.Peers)
-	}
-	p := &efaPeer{id: Peer(len(r.peers))}
-	r.peers = append(r.peers, p) // even one that fails: its handle is closed with the rail
-	if err := r.connect(ctx, via, p); err != nil {
-		p.err, p.told = err, true
-		return 0, via.Fail(err)
-	}
-	return p.id, nil
 }
 
 // Close ends everything. What fails to close is reported, and tried again by the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,9 @@ func TestEFARailIsARail(t *testing.T) {
 				t.Fatal(err)
 			}
 			railtest.Run(t, func(t testing.TB) railtest.Pair { return openPair(t, nics, nics) })
+			railtest.RunPeers(t, func(t testing.TB, rails, peers int) []transfer.Rail {
+				return openRails(t, peers, slices.Repeat([]transfer.Opener{nics}, rails)...)
+			})
 		})
 	}
 }

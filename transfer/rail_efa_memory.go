@@ -11,11 +11,19 @@ func (r *EFA) Register(mem []byte) (*Region, error) {
 	if r.closed {
 		return nil, verbs.ErrClosed
 	}
-	mr, err := r.dev.Register(mem, efa.LocalWrite|efa.RemoteWrite)
+	mr, err := r.dev.Register(mem, r.access())
 	if err != nil {
 		return nil, err
 	}
 	return r.mrs.add(efaRegion(mr)), nil
+}
+
+// access is what peers may do to regions, and this side's own reads and receives.
+func (r *EFA) access() efa.Access {
+	if r.info.Reads {
+		return efa.LocalWrite | efa.RemoteWrite | efa.RemoteRead
+	}
+	return efa.LocalWrite | efa.RemoteWrite
 }
 
 func efaRegion(mr *efa.MR) *Region {
@@ -28,7 +36,7 @@ func (r *EFA) RegisterExport(e *Export) (*Region, error) {
 		return nil, verbs.ErrClosed
 	}
 	region, err := e.register(r.info.Device, func(b *dmabuf.Buffer, iova uint64) (*Region, error) {
-		mr, err := r.dev.RegisterDMABuf(b.FD(), b.Offset, b.Length, iova, efa.LocalWrite|efa.RemoteWrite)
+		mr, err := r.dev.RegisterDMABuf(b.FD(), b.Offset, b.Length, iova, r.access())
 		if err != nil {
 			return nil, err
 		}

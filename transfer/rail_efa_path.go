@@ -2,10 +2,10 @@ package transfer
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/peerdirect/peerdirect/efa"
+	"github.com/peerdirect/peerdirect/internal/marker"
 	"github.com/peerdirect/peerdirect/verbs"
 )
 
@@ -18,32 +18,47 @@ func (r *EFA) Post(ops []Op) (int, error) {
 		n   int
 		err error
 	)
+	due, marking := -1, marker.On()
+	if marking {
+		due = r.marks.Due(len(ops))
+	}
 	for ; n < len(ops); n++ {
 		op := &ops[n]
 		if err = op.check(); err != nil {
 			break
 		}
-		if int(op.Peer) >= len(r.peers) {
-			err = fmt.Errorf("no peer %d on this rail", op.Peer)
+		if int(op.Peer) >= len(r.peers) || r.peers[op.Peer].stage != peerOpen {
+			err = noPeer(op.Peer)
+			break
+		}
+		if op.Kind == OpRead && !r.info.Reads {
+			err = errNoReads
 			break
 		}
 		p := r.peers[op.Peer]
 		if p.err != nil {
-			r.refused = append(r.refused, efaRefusal{p, op.ID})
+			r.refuse(p, op.ID)
 			continue
 		}
 		if r.room == 0 {
 			break
 		}
-		r.add(p, op)
+		var mark uint64
+		if n == due {
+			mark = efaIDMarked
+		}
+		r.add(p, op, mark)
 	}
 	r.flush()
+	if marking {
+		r.marks.Passed(n)
+	}
 	return n, err
 }
 
-// add puts an operation into the batch.
-func (r *EFA) add(p *efaPeer, op *Op) {
-	id := uint64(p.id)<<efaIDPeer | op.ID
+// add puts an operation into the batch. mark is efaIDMarked, or 0.
+func (r *EFA) add(p *efaPeer, op *Op, mark uint64) {
+	id := uint64(p.id)<<efaIDPeer | op.ID | mark
 	local := efa.Slice{Addr: op.Local.Addr, Length: op.Local.Length, LKey: op.Local.Key}
 	remote := efa.RemoteSlice{Addr: op.Remote.Addr, RKey: op.Remote.Key, Left: op.Remote.left}
 	switch {
@@ -51,6 +66,8 @@ func (r *EFA) add(p *efaPeer, op *Op) {
 		r.batch.Write(p.to, local, remote, id)
 	case op.Kind == OpSend:
 		r.batch.Send(p.to, local, id)
+	case op.Kind == OpRead:
+		r.batch.Read(p.to, local, remote, id)
 	case op.Local.Length == 0:
 		r.batch.WriteImm(p.to, r.notice.mr.At(0, 0), p.notice, op.Imm, id)
 	default:
@@ -59,6 +76,9 @@ func (r *EFA) add(p *efaPeer, op *Op) {
 	r.posted = append(r.posted, id)
 	r.room--
 	p.flight++
+	if mark != 0 {
+		r.marks.Choose(opcodeOf(op), op.ID, uint64(op.Local.Length), uint32(r.ep.QPN()))
+	}
 }
 
 // flush posts the batch, and makes failed completions of what the device
@@ -67,13 +87,19 @@ func (r *EFA) flush() {
 	if len(r.posted) == 0 {
 		return
 	}
+	if r.marks.Chosen() {
+		r.marks.Post()
+	}
 	if err := r.batch.Post(); err != nil { // then it took none
 		for _, id := range r.posted {
-			p := r.peers[id>>efaIDPeer]
+			if id&efaIDMarked != 0 {
+				r.marks.Complete(marker.NotTaken)
+			}
+			p := r.peers[id>>efaIDPeer&efaPeerMask]
 			r.room++
 			p.flight--
 			r.lose(p, &LostError{Device: r.info.Device, Err: err})
-			r.refused = append(r.refused, efaRefusal{p, id & maxID})
+			r.refuse(p, id&maxID)
 		}
 	}
 	r.posted = r.posted[:0]
@@ -108,10 +134,18 @@ func (r *EFA) Poll(out []Completion) (int, error) {
 		}
 		r.head++
 	}
+	for n < len(out) && len(r.late) > 0 {
+		x := r.late[0]
+		r.late = append(r.late[:0], r.late[1:]...)
+		x.peer.back--
+		r.delivered(x.peer, &x.c, &out[n])
+		n++
+	}
 	for n < len(out) && len(r.refused) > 0 {
 		last := len(r.refused) - 1
 		x := r.refused[last]
 		r.refused = r.refused[:last]
+		x.peer.back--
 		out[n] = r.failed(x.peer, x.id)
 		n++
 	}
@@ -131,7 +165,20 @@ func (r *EFA) Poll(out []Completion) (int, error) {
 func (r *EFA) poll() error {
 	n, err := r.ep.Poll(r.got)
 	r.head, r.tail = 0, n
+	r.marked(r.got[:n])
 	return err
+}
+
+// marked looks for the completion of the marked operation.
+func (r *EFA) marked(got []efa.Completion) {
+	if len(got) == 0 || !r.marks.Waiting() {
+		return
+	}
+	for i := range got {
+		if c := &got[i]; c.ID&(efaIDMarked|efaIDRecv) == efaIDMarked {
+			r.marks.Complete(verbsStatus(c.Status))
+		}
+	}
 }
 
 // repost gives the buffers of the messages that were polled before back to the
@@ -157,7 +204,7 @@ func (r *EFA) completion(c *efa.Completion, out *Completion) bool {
 	if c.ID&efaIDRecv != 0 {
 		return r.received(c, out)
 	}
-	p := r.peers[c.ID>>efaIDPeer]
+	p := r.peers[c.ID>>efaIDPeer&efaPeerMask]
 	r.room++
 	p.flight--
 	if c.Status == efa.StatusOK {
@@ -166,13 +213,22 @@ func (r *EFA) completion(c *efa.Completion, out *Completion) bool {
 	}
 	cause := *c
 	cause.ID &= maxID
-	err := &LostError{Device: r.info.Device, Err: cause.Err()}
+	err := &LostError{Device: r.info.Device, Request: wrongEFARequest(c.Status), Err: cause.Err()}
 	r.lose(p, err)
 	*out = r.failed(p, c.ID&maxID)
 	if ours(c.Status) {
 		r.loseAll(err.Err)
 	}
 	return true
+}
+
+// wrongEFARequest tells whether a status blames the request, and not the way.
+func wrongEFARequest(s efa.Status) bool {
+	switch s {
+	case efa.StatusInvalidLKey, efa.StatusBadLength, efa.StatusRemoteAddress, efa.StatusRemoteBadLength:
+		return true
+	}
+	return false
 }
 
 // ours tells whether a status is the end of the queue pair, and not of one peer.
@@ -188,18 +244,24 @@ func (r *EFA) received(c *efa.Completion, out *Completion) bool {
 		}
 		return false
 	}
-	buffer := c.ID &^ efaIDRecv
-	r.receive(buffer)
 	p := r.byName[efaName(c.AH, c.SrcQPN)]
 	if p == nil {
+		r.receive(c.ID &^ efaIDRecv)
 		return false // from a stranger who guessed the Q_Key
 	}
+	r.delivered(p, c, out)
+	return true
+}
+
+// delivered is what a peer sent. The next repost gives its buffer back.
+func (r *EFA) delivered(p *efaPeer, c *efa.Completion, out *Completion) {
+	buffer := c.ID &^ efaIDRecv
+	r.receive(buffer)
 	if c.Flags&efa.WithImm != 0 {
 		*out = Completion{Kind: Notice, Peer: p.id, Imm: c.Imm}
-		return true
+		return
 	}
 	*out = Completion{Kind: Message, Peer: p.id, Data: r.inbox.buf.Bytes()[buffer*MessageSize:][:c.Bytes]}
-	return true
 }
 
 // failed is the completion of an operation that was not carried out.
@@ -256,5 +318,5 @@ func (r *EFA) ready() (bool, error) {
 			return false, err
 		}
 	}
-	return r.head < r.tail || len(r.refused) > 0 || r.untold() != nil, nil
+	return r.head < r.tail || len(r.refused) > 0 || len(r.late) > 0 || r.untold() != nil, nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peerdirect/peerdirect/efa/device"
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/railtest"
 	"github.com/peerdirect/peerdirect/verbs"
@@ -26,6 +27,36 @@ func openPair(t testing.TB, a, b transfer.Opener) (p railtest.Pair) {
 	return p
 }
 
+// openRails opens so many rails on each of some NICs, for so many peers.
+func openRails(t testing.TB, peers int, on ...transfer.Opener) (rails []transfer.Rail) {
+	t.Helper()
+	for _, nics := range on {
+		rail, err := nics.Open(transfer.Want{Depth: 16, Peers: peers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { rail.Close() })
+		rails = append(rails, rail)
+	}
+	return rails
+}
+
+// embeddedRails opens a rail on each of some nodes.
+func embeddedRails(t testing.TB, o transfer.EmbeddedOptions, rails, peers int) []transfer.Rail {
+	t.Helper()
+	o.Nodes = rails
+	e, err := transfer.NewEmbedded(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	var nodes []transfer.Opener
+	for i := range rails {
+		nodes = append(nodes, e.Node(i))
+	}
+	return openRails(t, peers, nodes...)
+}
+
 func embeddedPair(t testing.TB, nics int) railtest.Pair {
 	t.Helper()
 	e, err := transfer.NewEmbedded(transfer.EmbeddedOptions{Nodes: 2, NICs: nics, Seed: 1})
@@ -40,6 +71,9 @@ func TestTheEmbeddedEFARailIsARail(t *testing.T) {
 	for _, nics := range []int{1, 4} {
 		t.Run(fmt.Sprint(nics), func(t *testing.T) {
 			railtest.Run(t, func(t testing.TB) railtest.Pair { return embeddedPair(t, nics) })
+			railtest.RunPeers(t, func(t testing.TB, rails, peers int) []transfer.Rail {
+				return embeddedRails(t, transfer.EmbeddedOptions{NICs: nics, Seed: 1}, rails, peers)
+			})
 		})
 	}
 }
@@ -60,6 +94,9 @@ func TestAPostToAnEmbeddedRailAllocatesNothing(t *testing.T) {
 		for i := range ops {
 			at := uint64(i * 64)
 			ops[i] = transfer.Op{Kind: transfer.OpWrite, Peer: p.Peer[0], Local: region.At(at, 64), Remote: target.Descriptor().At(at)}
+			if i%2 == 1 {
+				ops[i].Kind = transfer.OpRead
+			}
 		}
 		var got [16]transfer.Completion
 		if n := testing.AllocsPerRun(100, func() {
@@ -76,7 +113,7 @@ func TestAPostToAnEmbeddedRailAllocatesNothing(t *testing.T) {
 				}
 			}
 		}); n != 0 {
-			t.Errorf("%d NICs: %v allocations for a batch of writes and their completions", nics, n)
+			t.Errorf("%d NICs: %v allocations for a batch of writes and reads and their completions", nics, n)
 		}
 	}
 }
@@ -130,4 +167,23 @@ func benchmarkPost(b *testing.B, p railtest.Pair) {
 		}
 	}
 	b.ReportMetric(float64(posting.Nanoseconds())/float64(b.N*len(ops)), "ns/post")
+}
+
+// TestPeersComeAndGoOnABadFabric is the suite where packets are late, lost and
+// doubled, and answers get lost: what a device has accepted of a write may be
+// nowhere yet when its writer is shut out.
+func TestPeersComeAndGoOnABadFabric(t *testing.T) {
+	railtest.RunPeers(t, func(t testing.TB, rails, peers int) []transfer.Rail {
+		e, err := transfer.NewEmbedded(transfer.EmbeddedOptions{Nodes: rails, Latency: 100 * time.Microsecond, Gbps: 5, Seed: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		e.Fabric().Faults().Set(device.FaultPlan{Seed: 4, Delay: 0.2, Loss: 0.02, Duplicate: 0.05, AckLoss: 0.05, RNR: 0.2})
+		var nodes []transfer.Opener
+		for i := range rails {
+			nodes = append(nodes, e.Node(i))
+		}
+		return openRails(t, peers, nodes...)
+	})
 }

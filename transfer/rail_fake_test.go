@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -24,50 +25,60 @@ type fakeRail struct {
 	net *fakeNet
 	o   fakeOptions
 
-	other   *fakeRail
 	rng     *rand.Rand
 	regions map[uint32]*fakeRegion
 	wake    chan struct{}
 
 	// under net's lock
+	peers   []*fakePeer
 	flying  []Op // taken and not carried out
 	ready   []Completion
 	inbox   int // messages and notices that wait to be polled
 	overrun int // more than there are receives
-	lost    error
-	told    bool
 	closed  bool
+}
+
+type fakePeer struct {
+	id    Peer
+	rail  *fakeRail
+	stage peerStage
+	other *fakePeer // at the other side, once accepted
+	owed  int       // operations that have not been given back
+	lost  error
+	told  bool
 }
 
 type fakeRegion struct {
 	mem []byte
 }
 
-type fakeOptions struct{ depth, receives int }
+type fakeOptions struct{ depth, receives, peers int }
 
 // fakeNet joins the rails of one test. One lock for all: it is a test's.
 type fakeNet struct {
 	mu      sync.Mutex
-	waiting map[string]*fakeRail
+	offers  []*fakePeer // by the number in the offer
 	lastKey uint32
 	drop    func(op *Op) bool // operations that break the connection
 	damage  func(op *Op, to []byte)
 }
 
-func newFakeNet() *fakeNet { return &fakeNet{waiting: make(map[string]*fakeRail)} }
+func newFakeNet() *fakeNet { return new(fakeNet) }
 
 func (n *fakeNet) rail(seed uint64, o fakeOptions) *fakeRail {
-	if o.depth == 0 {
-		o.depth = 64
-	}
-	if o.receives == 0 {
-		o.receives = minReceives
+	for _, set := range []struct {
+		v   *int
+		def int
+	}{{&o.depth, 64}, {&o.receives, minReceives}, {&o.peers, 1}} {
+		if *set.v == 0 {
+			*set.v = set.def
+		}
 	}
 	return &fakeRail{net: n, o: o, rng: rand.New(rand.NewPCG(seed, 7)), regions: make(map[uint32]*fakeRegion), wake: make(chan struct{}, 1)}
 }
 
 func (r *fakeRail) Info() Info {
-	return Info{Device: "fake0", Port: 1, Transport: "unordered", LinkLayer: "memory", MTU: 4096, Queues: 1, NICs: 1}
+	return Info{Device: "fake0", Port: 1, Transport: "unordered", LinkLayer: "memory", MTU: 4096, Queues: 1, NICs: 1, Reads: true}
 }
 func (r *fakeRail) Depth() int    { return r.o.depth }
 func (r *fakeRail) Receives() int { return r.o.receives }
@@ -95,16 +106,65 @@ func (r *fakeRail) RegisterExport(e *Export) (*Region, error) {
 }
 
 func (r *fakeRail) Connect(ctx context.Context, via *exchange.Conn) (Peer, error) {
-	local, remote := via.LocalAddr().String(), via.RemoteAddr().String()
+	return connectByOffers(ctx, via, r, nil)
+}
+
+func (r *fakeRail) Offer() (Peer, []byte, error) {
 	r.net.mu.Lock()
-	if other := r.net.waiting[remote+local]; other != nil {
-		r.other, other.other = other, r
-		delete(r.net.waiting, remote+local) // the next rails by this connection are others
-	} else {
-		r.net.waiting[local+remote] = r
+	defer r.net.mu.Unlock()
+	id, err := freeNumber("fake0", len(r.peers), r.o.peers, func(i int) bool {
+		return r.peers[i].stage == peerGone && r.peers[i].owed == 0
+	})
+	if err != nil {
+		return 0, nil, err
 	}
-	r.net.mu.Unlock()
-	return 0, via.Barrier(ctx)
+	p := &fakePeer{id: id, rail: r}
+	r.peers = setPeer(r.peers, id, p)
+	r.net.offers = append(r.net.offers, p)
+	b, err := (&offer{kind: offerOther, device: "fake0", other: binary.BigEndian.AppendUint16([]byte{fakeMark}, uint16(len(r.net.offers)-1))}).bytes()
+	return id, b, err
+}
+
+// fakeMark begins what a fake's offer has of its own.
+const fakeMark = 0xfa
+
+func (r *fakeRail) Accept(id Peer, b []byte) error {
+	r.net.mu.Lock()
+	defer r.net.mu.Unlock()
+	if int(id) >= len(r.peers) {
+		return noPeer(id)
+	}
+	p := r.peers[id]
+	if err := p.stage.acceptable(id); err != nil {
+		return err
+	}
+	o, err := readOffer(b, offerOther, "fake0")
+	if err != nil {
+		return err
+	}
+	if len(o.other) != 3 || o.other[0] != fakeMark || int(binary.BigEndian.Uint16(o.other[1:])) >= len(r.net.offers) {
+		return nonsense("nobody made this offer")
+	}
+	other := r.net.offers[binary.BigEndian.Uint16(o.other[1:])]
+	if other == p || slices.ContainsFunc(r.peers, func(x *fakePeer) bool { return x.stage == peerOpen && x.other == other }) {
+		return nonsense("it is this side's own, or connected already")
+	}
+	p.other, p.stage = other, peerOpen
+	return nil
+}
+
+func (r *fakeRail) Disconnect(id Peer) error {
+	r.net.mu.Lock()
+	defer r.net.mu.Unlock()
+	if int(id) >= len(r.peers) || r.peers[id].stage == peerGone {
+		return noPeer(id)
+	}
+	p := r.peers[id]
+	p.stage, p.lost, p.told = peerGone, errLeft, true
+	r.ready = slices.DeleteFunc(r.ready, func(c Completion) bool {
+		return c.Peer == id && c.Kind == Lost
+	})
+	return nil
 }
 
 func (r *fakeRail) Post(ops []Op) (int, error) {
@@ -114,14 +174,17 @@ func (r *fakeRail) Post(ops []Op) (int, error) {
 		return 0, verbs.ErrClosed
 	}
 	for n := range ops {
-		switch err := ops[n].check(); {
-		case err != nil:
+		if err := ops[n].check(); err != nil {
 			return n, err
-		case ops[n].Peer != 0:
-			return n, errors.New("no such peer")
-		case r.lost == nil && len(r.flying) == r.o.depth:
+		}
+		if int(ops[n].Peer) >= len(r.peers) || r.peers[ops[n].Peer].stage != peerOpen {
+			return n, noPeer(ops[n].Peer)
+		}
+		p := r.peers[ops[n].Peer]
+		if p.lost == nil && len(r.flying) >= r.o.depth {
 			return n, nil
 		}
+		p.owed++
 		r.flying = append(r.flying, ops[n])
 	}
 	time.AfterFunc(time.Millisecond, func() { // nobody may poll this side
@@ -147,20 +210,21 @@ func (r *fakeRail) work(all bool) {
 		i := r.rng.IntN(len(r.flying))
 		op := r.flying[i]
 		r.flying = slices.Delete(r.flying, i, i+1)
-		if r.lost == nil && (r.other == nil || r.other.closed) {
-			r.lost = &LostError{Device: "fake0", Err: errors.New("nobody answers")}
+		p := r.peers[op.Peer]
+		if p.lost == nil && (p.other.rail.closed || p.other.stage != peerOpen || p.other.other != p) {
+			p.lost = &LostError{Device: "fake0", Err: errors.New("nobody answers")}
 		}
-		if r.lost == nil && r.net.drop != nil && r.net.drop(&op) {
-			r.lost = &LostError{Device: "fake0", Err: errors.New("the cable is cut")}
+		if p.lost == nil && r.net.drop != nil && r.net.drop(&op) {
+			p.lost = &LostError{Device: "fake0", Err: errors.New("the cable is cut")}
 		}
-		if r.lost == nil {
-			r.lost = r.carry(&op)
+		if p.lost == nil {
+			p.lost = r.carry(p, &op)
 		}
-		c := Completion{Kind: Done, ID: op.ID}
-		if r.lost != nil {
-			c = Completion{Kind: Failed, ID: op.ID, Err: ErrFlushed}
-			if !r.told {
-				c.Err, r.told = r.lost, true
+		c := Completion{Kind: Done, Peer: p.id, ID: op.ID}
+		if p.lost != nil {
+			c.Kind, c.Err = Failed, ErrFlushed
+			if !p.told {
+				c.Err, p.told = p.lost, true
 			}
 		}
 		r.ready = append(r.ready, c)
@@ -168,26 +232,31 @@ func (r *fakeRail) work(all bool) {
 	r.rng.Shuffle(len(r.ready), func(i, j int) { r.ready[i], r.ready[j] = r.ready[j], r.ready[i] })
 }
 
-func (r *fakeRail) carry(op *Op) error {
+func (r *fakeRail) carry(p *fakePeer, op *Op) error {
 	data := r.bytes(op.Local)
+	other := p.other.rail
 	switch op.Kind {
-	case OpWrite, OpNotify:
+	case OpWrite, OpNotify, OpRead:
 		if len(data) > 0 {
-			region := r.other.regions[op.Remote.Key]
+			region := other.regions[op.Remote.Key]
 			if region == nil {
 				return &LostError{Device: "fake0", Err: errors.New("a key that is nobody's")}
 			}
-			to := region.mem[op.Remote.Addr-uint64(uintptr(unsafe.Pointer(unsafe.SliceData(region.mem)))):][:len(data)]
-			copy(to, data)
+			there := region.mem[op.Remote.Addr-uint64(uintptr(unsafe.Pointer(unsafe.SliceData(region.mem)))):][:len(data)]
+			if op.Kind == OpRead {
+				copy(data, there)
+				return nil
+			}
+			copy(there, data)
 			if r.net.damage != nil {
-				r.net.damage(op, to)
+				r.net.damage(op, there)
 			}
 		}
 		if op.Kind == OpNotify {
-			r.other.deliver(Completion{Kind: Notice, Imm: op.Imm})
+			other.deliver(Completion{Kind: Notice, Peer: p.other.id, Imm: op.Imm})
 		}
 	case OpSend:
-		r.other.deliver(Completion{Kind: Message, Data: slices.Clone(data)})
+		other.deliver(Completion{Kind: Message, Peer: p.other.id, Data: slices.Clone(data)})
 	}
 	return nil
 }
@@ -220,8 +289,11 @@ func (r *fakeRail) Poll(out []Completion) (int, error) {
 	n := copy(out, r.ready)
 	r.ready = slices.Delete(r.ready, 0, n)
 	for _, c := range out[:n] {
-		if c.Kind == Message || c.Kind == Notice {
+		switch c.Kind {
+		case Message, Notice:
 			r.inbox--
+		case Done, Failed:
+			r.peers[c.Peer].owed--
 		}
 	}
 	return n, nil
@@ -231,9 +303,11 @@ func (r *fakeRail) Wait(ctx context.Context) error {
 	for {
 		r.net.mu.Lock()
 		r.work(true)
-		if r.lost == nil && r.other != nil && r.other.closed {
-			r.lost, r.told = &LostError{Device: "fake0", Err: errors.New("the peer closed")}, true
-			r.ready = append(r.ready, Completion{Kind: Lost, Err: r.lost})
+		for _, p := range r.peers {
+			if p.lost == nil && p.stage == peerOpen && p.other.rail.closed {
+				p.lost, p.told = &LostError{Device: "fake0", Err: errors.New("the peer closed")}, true
+				r.ready = append(r.ready, Completion{Kind: Lost, Peer: p.id, Err: p.lost})
+			}
 		}
 		ready := len(r.ready) > 0
 		r.net.mu.Unlock()
@@ -258,8 +332,10 @@ func (r *fakeRail) Close() error {
 		r.overrun = 0
 		return fmt.Errorf("%d messages came when no receive was free", n)
 	}
-	if r.other != nil {
-		r.other.rouse()
+	for _, p := range r.peers {
+		if p.other != nil {
+			p.other.rail.rouse()
+		}
 	}
 	return nil
 }
@@ -306,15 +382,6 @@ func ConnectRails(t testing.TB, a, b Rail) (peers [2]Peer) {
 	return peers
 }
 
-// JoinedFakeRails gives two rails of so many fakes each, of different depths.
-func JoinedFakeRails(t testing.TB, nics int) (a, b Rail) {
-	n := newFakeNet()
-	for _, to := range []*Rail{&a, &b} {
-		*to = joinFakes(t, n, nics, fakeOptions{depth: 7})
-	}
-	return a, b
-}
-
 func joinFakes(t testing.TB, n *fakeNet, nics int, o fakeOptions) *Joined {
 	t.Helper()
 	var rails []Rail
@@ -329,8 +396,16 @@ func joinFakes(t testing.TB, n *fakeNet, nics int, o fakeOptions) *Joined {
 	return j
 }
 
-// FakeRails gives two fake rails that can be connected.
-func FakeRails() (a, b Rail) {
+// FakeRails gives rails of so many fakes each, of different depths; of 0 they are
+// fakes that nothing joins.
+func FakeRails(t testing.TB, rails, peers, nics int) (list []Rail) {
 	n := newFakeNet()
-	return n.rail(1, fakeOptions{}), n.rail(2, fakeOptions{})
+	for i := range rails {
+		if nics == 0 {
+			list = append(list, n.rail(uint64(i), fakeOptions{peers: peers}))
+		} else {
+			list = append(list, joinFakes(t, n, nics, fakeOptions{depth: 7, peers: peers}))
+		}
+	}
+	return list
 }

@@ -1,13 +1,11 @@
 package transfer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
 
 	"github.com/peerdirect/peerdirect/verbs"
-	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
 
 // MaxNICs is how many NICs a transfer uses at most. The largest machine known has
@@ -33,6 +31,7 @@ type Joined struct {
 	head, tail int          // of those that Poll has not given yet
 	back       []joinedBack // operations of lost peers that no NIC was given
 	from       int          // the member that is polled first
+	reads      bool         // every NIC has them
 	closed     bool
 }
 
@@ -49,11 +48,14 @@ type member struct {
 
 type joinedPeer struct {
 	id     Peer
+	stage  peerStage
 	of     []Peer // its name on each member
+	left   []bool // of those, which have disconnected it
 	flight []int  // operations on each member that have not completed
 	turn   int    // the member that is preferred when several have as little in flight
 	err    error  // why it is lost
 	told   bool   // and whether that was given to the caller
+	back   int    // operations of it in back of the rail
 }
 
 type joinedBack struct {
@@ -76,6 +78,7 @@ func Join(rails ...Rail) (*Joined, error) {
 		}
 		j.members = append(j.members, &member{rail: r, depth: r.Depth()})
 	}
+	j.reads = j.Info().Reads
 	return j, nil
 }
 
@@ -84,6 +87,7 @@ func (j *Joined) Info() Info {
 	i := j.members[0].rail.Info()
 	i.NICs = len(j.members)
 	for _, m := range j.members {
+		i.Reads = i.Reads && m.rail.Info().Reads
 		if most := m.rail.Info().MaxRegion; most > 0 && (i.MaxRegion == 0 || most < i.MaxRegion) {
 			i.MaxRegion = most
 		}
@@ -154,43 +158,6 @@ func (j *Joined) register(with func(Rail) (*Region, error)) (*Region, error) {
 	return j.regions.add(region), nil
 }
 
-// Connect connects each NIC with the peer's of the same number.
-func (j *Joined) Connect(ctx context.Context, via *exchange.Conn) (Peer, error) {
-	if j.closed {
-		return 0, verbs.ErrClosed
-	}
-	p := &joinedPeer{id: Peer(len(j.peers)), flight: make([]int, len(j.members))}
-	j.peers = append(j.peers, p) // even one that fails: some NICs may know it
-	for i, m := range j.members {
-		name, err := m.rail.Connect(ctx, via)
-		if err != nil {
-			if len(j.members) > 1 {
-				err = fmt.Errorf("NIC %d of %d: %w", i+1, len(j.members), err)
-			}
-			p.err, p.told = err, true
-			return 0, err
-		}
-		p.of = append(p.of, name)
-		for len(m.peers) <= int(name) {
-			m.peers = append(m.peers, nil)
-		}
-		m.peers[name] = p
-		m.grow()
-	}
-	return p.id, nil
-}
-
-// grow makes room in the queue for another peer's operations.
-func (m *member) grow() {
-	bigger := make([]Op, len(m.queue)+m.depth)
-	n := 0
-	for ; m.first != m.last; m.first++ {
-		bigger[n] = m.queue[m.first%len(m.queue)]
-		n++
-	}
-	m.queue, m.first, m.last = bigger, 0, n
-}
-
 // Post takes operations, as many as there is room for.
 func (j *Joined) Post(ops []Op) (n int, err error) {
 	if j.closed {
@@ -201,17 +168,21 @@ func (j *Joined) Post(ops []Op) (n int, err error) {
 		if err = op.check(); err != nil {
 			break
 		}
-		if int(op.Peer) >= len(j.peers) {
-			err = fmt.Errorf("no peer %d on this rail", op.Peer)
+		if int(op.Peer) >= len(j.peers) || j.peers[op.Peer].stage != peerOpen {
+			err = noPeer(op.Peer)
+			break
+		}
+		if op.Kind == OpRead && !j.reads {
+			err = errNoReads
 			break
 		}
 		p := j.peers[op.Peer]
 		if p.err != nil {
-			j.back = append(j.back, joinedBack{p, op.ID})
+			j.refuse(p, op.ID)
 			continue
 		}
 		at := 0
-		if op.Kind == OpWrite {
+		if op.Kind == OpWrite || op.Kind == OpRead {
 			at = j.idlest(p)
 		}
 		m := j.members[at]
@@ -304,6 +275,11 @@ func (j *Joined) giveBack(m *member, p *joinedPeer, id uint64) {
 		}
 	}
 	m.first++
+	j.refuse(p, id)
+}
+
+func (j *Joined) refuse(p *joinedPeer, id uint64) {
+	p.back++
 	j.back = append(j.back, joinedBack{p, id})
 }
 
@@ -338,6 +314,7 @@ func (j *Joined) Poll(out []Completion) (int, error) {
 		last := len(j.back) - 1
 		b := j.back[last]
 		j.back = j.back[:last]
+		b.peer.back--
 		out[n] = Completion{Kind: Failed, Peer: b.peer.id, ID: b.id, Err: b.peer.failure()}
 		n++
 	}

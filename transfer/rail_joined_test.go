@@ -174,7 +174,7 @@ func TestAKeyListOfAnotherLength(t *testing.T) {
 
 func TestTheFirstPostOfAJoinedRailAllocatesNothing(t *testing.T) {
 	j := &Joined{members: []*member{{rail: sink{}, depth: 64}, {rail: sink{}, depth: 64}}, got: make([]Completion, 64)}
-	p := &joinedPeer{of: []Peer{0, 0}, flight: make([]int, 2)}
+	p := &joinedPeer{stage: peerOpen, of: []Peer{0, 0}, flight: make([]int, 2)}
 	j.peers = []*joinedPeer{p}
 	for _, m := range j.members {
 		m.peers = j.peers

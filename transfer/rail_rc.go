@@ -1,12 +1,12 @@
 package transfer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"syscall"
 	"time"
 
+	"github.com/peerdirect/peerdirect/internal/marker"
 	"github.com/peerdirect/peerdirect/verbs"
 	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
@@ -39,6 +39,9 @@ func (o RCOptions) Open(w Want) (Rail, error) {
 	per := (w.Depth + max(o.Queues, 1) - 1) / max(o.Queues, 1)
 	if w.Depth > 0 && o.SendDepth < per+spare {
 		o.SendDepth = per + spare
+	}
+	if w.Peers > 0 {
+		o.Peers = w.Peers
 	}
 	r, err := OpenRC(o)
 	if err != nil {
@@ -91,6 +94,7 @@ type RC struct {
 	info    Info
 	gid     verbs.GIDEntry
 	iwarp   bool
+	reads   uint8 // that the device answers at once, of a queue pair
 
 	dev     *verbs.Device
 	pd      *verbs.PD
@@ -105,8 +109,12 @@ type RC struct {
 
 	wcs        []verbs.Completion // on their own: cgo lets no memory with Go pointers pass
 	head, tail int                // of those that Poll has not given yet
-	refused    []refusal          // operations that the device did not take
+	refused    []refusal          // operations that the device tells nothing of
+	late       []rcLate           // what former peers had sent
 	closed     bool
+
+	marks   marker.Queue
+	marking *rcQueue // that the chosen operation is to be posted to
 }
 
 // pinned is registered memory of the rail's own.
@@ -117,6 +125,10 @@ type pinned struct {
 
 type rcPeer struct {
 	id      Peer
+	stage   peerStage
+	own     exchange.Offer   // its queue pairs at this side
+	theirs  []verbs.Endpoint // and at the peer's
+	back    int              // of it in refused and late
 	queues  []*rcQueue
 	turn    int // whose turn it is for writes
 	link    *exchange.Link
@@ -144,6 +156,7 @@ type rcQueue struct {
 type refusal struct {
 	peer *rcPeer
 	id   uint64
+	done bool // it was carried out
 }
 
 // A work request's ID is the operation's, with what the rail needs to know of
@@ -152,8 +165,9 @@ const (
 	idRecv      = 1 << 63 // a receive; the rest is the buffer's number
 	idHalf      = 1 << 62 // the write of a notice; its SEND follows
 	idDouble    = 1 << 61 // that SEND: it gives back two places
+	idMarked    = 1 << 60 // tracers are told of it
 	idQueue     = 48      // shift of the queue pair's number
-	idQueueMask = 1<<13 - 1
+	idQueueMask = 1<<12 - 1
 	maxQueues   = idQueueMask + 1
 )
 
@@ -218,6 +232,7 @@ func (r *RC) describe() error {
 	if port.State != verbs.PortActive {
 		return fmt.Errorf("port %d of %s is %v: bring its interface up: %w", o.Port, r.dev.Name(), port.State, verbs.ErrNoDevice)
 	}
+	r.marks.Name(r.dev.Name())
 	r.iwarp = r.dev.Transport() == verbs.TransportIWARP
 	r.info = Info{
 		Device: r.dev.Name(), Port: o.Port, Transport: r.dev.Transport().String(),
@@ -225,6 +240,8 @@ func (r *RC) describe() error {
 	}
 	if a, err := r.dev.Attr(); err == nil {
 		r.info.MaxRegion = a.MaxMRSize
+		r.reads = uint8(min(mostReads, a.MaxQPReadAtomic, a.MaxQPInitReadAtomic))
+		r.info.Reads = !r.iwarp && r.reads > 0
 	}
 	switch {
 	case o.GIDIndex != nil:
@@ -281,69 +298,6 @@ func (r *RC) Depth() int { return r.options.Queues * r.options.SendDepth }
 
 // Receives is how many messages and notices a peer may send ahead.
 func (r *RC) Receives() int { return r.options.RecvDepth }
-
-// Connect connects to the rail at the other end of a control connection.
-func (r *RC) Connect(ctx context.Context, via *exchange.Conn) (Peer, error) {
-	if r.closed {
-		return 0, verbs.ErrClosed
-	}
-	o := &r.options
-	if len(r.peers) == o.Peers {
-		return 0, fmt.Errorf("the rail on %s was opened for %d peers", r.info.Device, o.Peers)
-	}
-	p := &rcPeer{id: Peer(len(r.peers))}
-	err := r.connect(ctx, via, p)
-	// Even a peer that failed stays: its queue pairs are closed with the rail.
-	r.peers = append(r.peers, p)
-	if err != nil {
-		p.err, p.told = err, true
-		return 0, err
-	}
-	return p.id, nil
-}
-
-func (r *RC) connect(ctx context.Context, via *exchange.Conn, p *rcPeer) (err error) {
-	o := &r.options
-	var qps []*verbs.RC
-	for i := range o.Queues {
-		recvs := 1
-		if i == 0 {
-			recvs = o.RecvDepth
-		}
-		q := &rcQueue{peer: p, index: uint64(len(r.queues)) << idQueue}
-		q.qp, err = r.pd.CreateRC(verbs.QPOptions{
-			CQ: r.cq, MaxSend: o.SendDepth, MaxRecv: recvs, Port: o.Port, GID: r.gid,
-			Access: verbs.LocalWrite | verbs.RemoteWrite,
-		})
-		if err != nil {
-			return err
-		}
-		// What the device rounded up would not fit the completion queue.
-		q.room, q.ring = o.SendDepth, make([]uint64, o.SendDepth)
-		q.batch, q.recvs = q.qp.Batch(), q.qp.RecvBatch()
-		r.queues, p.queues = append(r.queues, q), append(p.queues, q)
-		qps = append(qps, q.qp)
-	}
-	first := p.queues[0]
-	for i := range o.RecvDepth {
-		r.receive(first, uint64(int(p.id)*o.RecvDepth+i))
-	}
-	if err := first.recvs.Post(); err != nil {
-		return err
-	}
-	if p.link, err = exchange.ConnectRC(ctx, via, qps, exchange.Options{Connect: patience}); err != nil {
-		return err
-	}
-	if a, err := first.qp.Query(verbs.AttrPathMTU); err == nil && a.PathMTU.Bytes() != 0 {
-		r.info.MTU = a.PathMTU.Bytes()
-	}
-	return nil
-}
-
-// patience is how long a peer may leave packets unanswered: about 4 s. Seven
-// retries would be one more, and without end on rxe, which reads the number as
-// it is read for receivers that are not ready.
-var patience = verbs.ConnectOptions{Timeout: 17, Retry: 6}
 
 // receive adds the receive of a buffer, which the next repost posts.
 func (r *RC) receive(q *rcQueue, buffer uint64) {

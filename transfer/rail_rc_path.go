@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/peerdirect/peerdirect/internal/marker"
 	"github.com/peerdirect/peerdirect/verbs"
 )
 
@@ -20,6 +21,10 @@ func (r *RC) Post(ops []Op) (int, error) {
 		n   int
 		err error
 	)
+	due, marking := -1, marker.On()
+	if marking {
+		due = r.marks.Due(len(ops))
+	}
 	for ; n < len(ops); n++ {
 		op := &ops[n]
 		if err = op.check(); err != nil {
@@ -29,30 +34,42 @@ func (r *RC) Post(ops []Op) (int, error) {
 			if p != nil {
 				r.flush(p)
 			}
-			if int(op.Peer) >= len(r.peers) {
-				p, err = nil, fmt.Errorf("no peer %d on this rail", op.Peer)
+			if int(op.Peer) >= len(r.peers) || r.peers[op.Peer].stage != peerOpen {
+				p, err = nil, noPeer(op.Peer)
 				break
 			}
 			p = r.peers[op.Peer]
 		}
+		if op.Kind == OpRead && !r.info.Reads {
+			err = errNoReads
+			break
+		}
 		if p.err != nil {
-			r.refused = append(r.refused, refusal{p, op.ID})
+			r.refuse(p, op.ID, false)
 			continue
 		}
-		if !r.add(p, op) {
+		var mark uint64
+		if n == due {
+			mark = idMarked
+		}
+		if !r.add(p, op, mark) {
 			break
 		}
 	}
 	if p != nil {
 		r.flush(p)
 	}
+	if marking {
+		r.marks.Passed(n)
+	}
 	return n, err
 }
 
-// add puts an operation into the batch of a queue pair, false if none has room.
-func (r *RC) add(p *rcPeer, op *Op) bool {
+// add puts an operation into the batch of a queue pair, false if none has room. mark is
+// idMarked, or 0.
+func (r *RC) add(p *rcPeer, op *Op, mark uint64) bool {
 	q := p.queues[0]
-	if op.Kind == OpWrite {
+	if op.Kind == OpWrite || op.Kind == OpRead {
 		if q = p.queues[p.turn]; q.room == 0 {
 			for _, other := range p.queues {
 				if other.room > 0 {
@@ -70,11 +87,13 @@ func (r *RC) add(p *rcPeer, op *Op) bool {
 	remote := verbs.RemoteSlice{Addr: op.Remote.Addr, RKey: op.Remote.Key, Left: op.Remote.left}
 	switch {
 	case op.Kind == OpWrite:
-		q.batch.Write(local, remote, id)
+		q.batch.Write(local, remote, id|mark)
 	case op.Kind == OpSend:
-		q.batch.Send(local, id)
+		q.batch.Send(local, id|mark)
+	case op.Kind == OpRead:
+		q.batch.Read(local, remote, id|mark)
 	case !r.iwarp:
-		q.batch.WriteImm(local, remote, op.Imm, id)
+		q.batch.WriteImm(local, remote, op.Imm, id|mark)
 	default:
 		if local.Length > 0 {
 			if q.room < 2 {
@@ -84,9 +103,13 @@ func (r *RC) add(p *rcPeer, op *Op) bool {
 			q.batch.Write(local, remote, idHalf|id).Unsignaled()
 			id |= idDouble
 		}
-		q.batch.Send(r.noticeMessage(p, op.Imm), id)
+		q.batch.Send(r.noticeMessage(p, op.Imm), id|mark)
 	}
-	q.take(id)
+	q.take(id | mark)
+	if mark != 0 {
+		r.marks.Choose(opcodeOf(op), op.ID, uint64(op.Local.Length), q.qp.QPN())
+		r.marking = q
+	}
 	return true
 }
 
@@ -112,6 +135,10 @@ func (r *RC) flush(p *rcPeer) {
 		if q.posted == q.last {
 			continue
 		}
+		if q == r.marking {
+			r.marking = nil
+			r.marks.Post()
+		}
 		if err := q.batch.Post(); err != nil {
 			r.notTaken(q, err)
 		}
@@ -129,17 +156,21 @@ func (r *RC) notTaken(q *rcQueue, err error) {
 	if errors.As(err, &post) {
 		taken += post.Posted
 	}
-	r.giveBack(q, taken)
+	r.giveBack(q, taken, marker.NotTaken)
 	r.lose(q.peer, err)
 }
 
 // giveBack makes failed completions of a queue pair's requests from the running
-// count on.
-func (r *RC) giveBack(q *rcQueue, from int) {
+// count on; tracers are told the status.
+func (r *RC) giveBack(q *rcQueue, from int, status uint32) {
 	for i := from; i < q.last; i++ {
 		q.room++
-		if id := q.ring[i%len(q.ring)]; id&idHalf == 0 {
-			r.refused = append(r.refused, refusal{q.peer, id & maxID})
+		id := q.ring[i%len(q.ring)]
+		if id&idHalf == 0 {
+			r.refuse(q.peer, id, false)
+		}
+		if id&idMarked != 0 {
+			r.marks.Complete(status)
 		}
 	}
 	q.last = from
@@ -155,7 +186,7 @@ func (r *RC) drain() {
 		}
 		p.drained = true
 		for _, q := range p.queues {
-			r.giveBack(q, q.first)
+			r.giveBack(q, q.first, uint32(verbs.StatusFlushed))
 		}
 	}
 }
@@ -193,11 +224,18 @@ func (r *RC) Poll(out []Completion) (int, error) {
 		}
 		r.head++
 	}
+	for n < len(out) && len(r.late) > 0 {
+		x := r.late[0]
+		r.late = append(r.late[:0], r.late[1:]...)
+		x.peer.back--
+		r.delivered(x.peer, &x.wc, &out[n])
+		n++
+	}
 	for n < len(out) && len(r.refused) > 0 {
 		last := len(r.refused) - 1
 		x := r.refused[last]
 		r.refused = r.refused[:last]
-		out[n] = x.peer.failed(x.id)
+		out[n] = x.completion()
 		n++
 	}
 	return n, nil
@@ -206,10 +244,23 @@ func (r *RC) Poll(out []Completion) (int, error) {
 func (r *RC) poll() error {
 	n, err := r.cq.Poll(r.wcs)
 	r.head, r.tail = 0, n
+	if n > 0 && r.marks.Waiting() {
+		r.markCompletion(r.wcs[:n])
+	}
 	if n == 0 && r.iwarp {
 		r.drain()
 	}
 	return err
+}
+
+// markCompletion looks for the completion of the marked operation.
+func (r *RC) markCompletion(wcs []verbs.Completion) {
+	for i := range wcs {
+		wc := &wcs[i]
+		if wc.ID&(idMarked|idRecv) == idMarked && !r.queues[wc.ID>>idQueue&idQueueMask].peer.drained {
+			r.marks.Complete(uint32(wc.Status))
+		}
+	}
 }
 
 // repost gives the buffers of the messages that were polled before back to the
@@ -270,17 +321,25 @@ func (r *RC) received(q *rcQueue, wc *verbs.Completion, out *Completion) bool {
 	if p.err == nil {
 		r.receive(q, buffer)
 	}
+	if p.stage != peerOpen {
+		return false
+	}
+	r.delivered(p, wc, out)
+	return true
+}
+
+// delivered is what a peer sent.
+func (r *RC) delivered(p *rcPeer, wc *verbs.Completion, out *Completion) {
 	if imm, ok := wc.Imm(); ok {
 		*out = Completion{Kind: Notice, Peer: p.id, Imm: imm}
-		return true
+		return
 	}
-	data := r.inbox.buf.Bytes()[buffer*MessageSize:][:wc.Bytes]
+	data := r.inbox.buf.Bytes()[(wc.ID&maxID)*MessageSize:][:wc.Bytes]
 	if imm, ok := getNotice(data); ok {
 		*out = Completion{Kind: Notice, Peer: p.id, Imm: imm}
-		return true
+		return
 	}
 	*out = Completion{Kind: Message, Peer: p.id, Data: data}
-	return true
 }
 
 // cause is the error of a completion. A flush is not a cause: the queue pair
@@ -292,9 +351,18 @@ func (r *RC) cause(p *rcPeer, wc *verbs.Completion) error {
 	if wc.Status == verbs.StatusFlushed {
 		return &LostError{Device: r.info.Device, Err: errors.New("the connection ended: the peer or the network is gone")}
 	}
-	return &LostError{Device: r.info.Device, Err: &verbs.CompletionError{
+	return &LostError{Device: r.info.Device, Request: wrongRequest(wc.Status), Err: &verbs.CompletionError{
 		ID: wc.ID & maxID, Status: wc.Status, QPN: wc.QPN, VendorErr: wc.VendorErr,
 	}}
+}
+
+// wrongRequest tells whether a status blames the request, and not the way.
+func wrongRequest(s verbs.Status) bool {
+	switch s {
+	case verbs.StatusLocalLength, verbs.StatusLocalProtection, verbs.StatusRemoteInvalidRequest, verbs.StatusRemoteAccess:
+		return true
+	}
+	return false
 }
 
 // failed is the completion of an operation that was not carried out.
@@ -311,6 +379,9 @@ func (p *rcPeer) failed(id uint64) Completion {
 type LostError struct {
 	Device string
 	Err    error
+	// Request tells that an operation was itself the cause: its key, range or
+	// length is wrong, and would be on any rail.
+	Request bool
 }
 
 func (e *LostError) Error() string { return fmt.Sprintf("connection on %s: %v", e.Device, e.Err) }
@@ -353,7 +424,7 @@ func (r *RC) ready() (bool, error) {
 			return false, err
 		}
 	}
-	return r.head < r.tail || len(r.refused) > 0, nil
+	return r.head < r.tail || len(r.refused) > 0 || len(r.late) > 0, nil
 }
 
 func putNotice(b []byte, imm uint32) {

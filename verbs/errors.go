@@ -7,7 +7,7 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // Classes of errors, for errors.Is. They are the standard library's own, so
@@ -43,7 +43,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " on %s", e.Object)
 	}
 	if e.Err != nil {
-		fmt.Fprintf(&b, ": %s", errnoText(e.Err))
+		fmt.Fprintf(&b, ": %s", errname.Text(e.Err))
 	}
 	if e.Detail != "" {
 		fmt.Fprintf(&b, ": %s", e.Detail)
@@ -52,24 +52,6 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
-
-// enotsupp is the kernel's own ENOTSUPP, which has no name in user space but
-// escapes to it on some stacks.
-const enotsupp = syscall.Errno(524)
-
-func errnoText(err error) string {
-	errno, ok := err.(syscall.Errno)
-	if !ok {
-		return err.Error()
-	}
-	if errno == enotsupp {
-		return "not supported by the driver (ENOTSUPP, kernel-internal error 524)"
-	}
-	if name := unix.ErrnoName(errno); name != "" {
-		return fmt.Sprintf("%s (%s)", errno.Error(), name)
-	}
-	return errno.Error()
-}
 
 // failed makes an Error of the errno that came with a verb. A verb that failed
 // without one is reported as EIO rather than as a success.

@@ -53,6 +53,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/peerdirect/peerdirect/internal/errname"
 	"github.com/peerdirect/peerdirect/internal/umem"
 	"golang.org/x/sys/unix"
 )
@@ -214,7 +215,7 @@ func (pd *PD) ImportsDMABuf() (bool, error) {
 		return true, mr.Close()
 	case errors.Is(err, syscall.EBADF):
 		return true, nil
-	case errors.Is(err, ErrUnsupported), errors.Is(err, syscall.EPROTONOSUPPORT), errors.Is(err, enotsupp):
+	case errors.Is(err, ErrUnsupported), errors.Is(err, syscall.EPROTONOSUPPORT), errors.Is(err, errname.NotSupported):
 		return false, nil
 	}
 	return false, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerdirect/peerdirect/internal/inventory"
 	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/control"
 	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
 
@@ -43,7 +44,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &status):
 		return int(status)
-	case errors.As(err, new(usageError)), errors.Is(err, exchange.ErrUsage),
+	case errors.As(err, new(usageError)), errors.Is(err, exchange.ErrUsage), errors.Is(err, control.ErrUsage),
 		errors.As(err, new(*transfer.OptionError)), errors.Is(err, inventory.ErrNoPort):
 		return exitUsage
 	case errors.Is(err, exchange.ErrVerification):

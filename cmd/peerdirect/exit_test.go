@@ -10,6 +10,7 @@ import (
 	"github.com/peerdirect/peerdirect/internal/inventory"
 	"github.com/peerdirect/peerdirect/internal/perf"
 	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/control"
 	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
 
@@ -27,6 +28,9 @@ func TestExitCodes(t *testing.T) {
 		{&perf.UsageError{Problem: "x"}, exitUsage},
 		{&transfer.OptionError{Option: "port", Err: errors.New("none")}, exitUsage},
 		{fmt.Errorf("%w 7", inventory.ErrNoPort), exitUsage},
+		{&control.Error{Err: control.ErrUsage}, exitUsage},
+		{&control.Error{Err: control.ErrPermission}, exitPermission},
+		{&control.Error{Err: control.ErrCredentials}, exitFailed},
 		{&exchange.RemoteError{Class: exchange.ClassUsage}, exitUsage},
 		{fmt.Errorf("opening: %w", syscall.ENODEV), exitNoDevice},
 		{&exchange.RemoteError{Class: exchange.ClassNoDevice}, exitNoDevice},

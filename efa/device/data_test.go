@@ -264,3 +264,22 @@ func TestReorder(t *testing.T) {
 		t.Error("the packets of a message are in order")
 	}
 }
+
+// TestWriterShutOutBeforeItsNotice: its bytes are there, and the notice still
+// waits for a receive when the target gives up its handle of the writer.
+func TestWriterShutOutBeforeItsNotice(t *testing.T) {
+	pr := newPair(t, FabricOptions{}, Options{}, Options{}, epOptions{})
+	src, dst := pr.a.region(4096, 0), pr.b.region(4096, allAccess)
+	fill(src.b, 1)
+	pr.a.post(imm(pr.ab.rdma(wire.IORDMAWrite, 1, src.at(0, 4096), dst.addr, dst.RKey), 7))
+	eventually(t, "the notice waits for a receive", func() bool { return pr.b.d.Stats().RNRs > 0 })
+	if err := pr.b.d.DestroyAH(pr.b.pd, pr.ba.ah); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(dst.b, src.b) {
+		t.Error("the notice waited before its bytes were there")
+	}
+	pr.b.recv(2, dst, 0, 64)
+	pr.a.scq.expect(1, wire.CompRemoteUnknownPeer)
+	pr.b.scq.quiet(10 * time.Millisecond)
+}

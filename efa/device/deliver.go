@@ -174,8 +174,11 @@ func (w *worker) accepted(m *message, t *Device, tq *queuePair, b *budget) wire.
 		m.meet()
 		return wire.CompRemoteAbort
 	}
-	if m.op == wire.IOSend || m.stage != stageSend {
+	switch {
+	case m.op == wire.IOSend:
 		return wire.CompOK
+	case m.stage != stageSend && w.known(m.flow, t, tq.pd) != wire.UnknownAH:
+		return wire.CompOK // all of a write's bytes are there, its notice is not
 	}
 	access, feature := wire.AccessRemoteWrite, wire.CapRDMAWrite
 	if m.op == wire.IORDMARead {

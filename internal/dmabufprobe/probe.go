@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/peerdirect/peerdirect/dmabuf"
+	"github.com/peerdirect/peerdirect/internal/errname"
 	"github.com/peerdirect/peerdirect/internal/umem"
 )
 
@@ -214,7 +215,7 @@ func (c *Cell) end(s stage) {
 	c.Reason = strings.TrimPrefix(s.err.Error(), c.Exporter+": ")
 	var errno syscall.Errno
 	if errors.As(s.err, &errno) {
-		c.Errno = umem.ErrnoName(errno)
+		c.Errno = errname.Of(errno)
 	}
 	switch {
 	case errors.Is(s.err, errDiffers):

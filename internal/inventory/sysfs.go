@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/peerdirect/peerdirect/verbs"
 	"github.com/peerdirect/peerdirect/verbs/nldev"
@@ -177,7 +178,10 @@ func (d *Device) uverbs(root fs.FS, unreadable *error) {
 	}
 }
 
-var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+// pciAddress is compiled when it is first needed: every command would wait for it.
+var pciAddress = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+})
 
 // functionOf finds the PCI function above a class entry, "" without one: the
 // entry is a link into the tree of devices, or in some captures a directory
@@ -190,7 +194,7 @@ func functionOf(s dir) (address string, at dir) {
 		}
 		real := path.Join(path.Dir(link), target)
 		for p := real; p != "." && p != "/"; p = path.Dir(p) {
-			if pciAddress.MatchString(path.Base(p)) {
+			if pciAddress().MatchString(path.Base(p)) {
 				return path.Base(p), dir{s.root, p, s.err}
 			}
 		}

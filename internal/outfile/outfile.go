@@ -23,7 +23,7 @@ func Write(name string, write func(io.Writer) error) error {
 	old, err := os.Stat(name)
 	switch {
 	case err == nil && old.IsDir():
-		return fmt.Errorf("write %s: it is a folder; name a file in it", name)
+		return isFolder(name)
 	case err == nil && !old.Mode().IsRegular():
 		f, err := os.OpenFile(name, os.O_WRONLY, 0)
 		if err != nil {
@@ -50,6 +50,29 @@ func Write(name string, write func(io.Writer) error) error {
 		os.Remove(f.Name())
 	}
 	return err
+}
+
+// Check tells why Write would fail, before the work for it is done; what is no regular
+// file is not opened for that.
+func Check(name string) error {
+	if to, err := filepath.EvalSymlinks(name); err == nil {
+		name = to
+	}
+	switch old, err := os.Stat(name); {
+	case err == nil && old.IsDir():
+		return isFolder(name)
+	case err == nil && !old.Mode().IsRegular():
+		return nil
+	}
+	f, err := create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+func isFolder(name string) error {
+	return fmt.Errorf("write %s: it is a folder; name a file in it", name)
 }
 
 // create makes a file beside name, with the mode that the umask allows.

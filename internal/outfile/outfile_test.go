@@ -112,3 +112,31 @@ func TestNoFolder(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestCheckFindsWhatWriteWould(t *testing.T) {
+	dir := t.TempDir()
+	fifo, there := filepath.Join(dir, "fifo"), filepath.Join(dir, "there")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(there, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]error{
+		filepath.Join(dir, "new"): nil, there: nil, fifo: nil, os.DevNull: nil,
+		filepath.Join(dir, "none", "a"): fs.ErrNotExist, filepath.Join(there, "a"): syscall.ENOTDIR,
+	} {
+		if err := Check(name); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+	if err := Check(dir); err == nil {
+		t.Error("a folder was taken")
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("%v, %v: it left something", entries, err)
+	}
+	if old, err := os.ReadFile(there); err != nil || string(old) != "old" {
+		t.Errorf("%q, %v", old, err)
+	}
+}

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <infiniband/verbs.h>
 
+#include "marks.h"
+
 /* Completions taken at once. */
 #define PF_BATCH 16
 
@@ -102,6 +104,7 @@ struct pf_run {
 	uint32_t told;           /* the caller knows that all was sent */
 	uint64_t sent, received; /* completed sends, receives, over all queues */
 	uint32_t sunacked, runacked;
+	struct pf_marks marks;
 	int err;
 	uint64_t wc_done;
 	uint32_t wc_status, wc_vendor, wc_qpn;

@@ -13,6 +13,14 @@ static void pf_set_events(struct pf_run *r, void *get, void *ack)
 	r->ack_events = (pf_ack_fn)ack;
 }
 
+static void pf_set_marks(struct pf_run *r, void *post, void *complete, void *semaphore, const char *device)
+{
+	r->marks.post = (void (*)(struct pf_mark *))post;
+	r->marks.complete = (void (*)(struct pf_mark *))complete;
+	r->marks.semaphore = semaphore;
+	r->marks.mark.device = device;
+}
+
 static uint64_t pf_live(const struct pf_run *r)
 {
 	return __atomic_load_n(&r->sent, __ATOMIC_RELAXED);
@@ -27,6 +35,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/peerdirect/peerdirect/internal/marker"
 	"github.com/peerdirect/peerdirect/verbs"
 )
 
@@ -64,6 +73,10 @@ func (r *rdmaSide) newRun(cs *controls, initiator, first bool) (*loopRun, error)
 			c.rch = (*C.struct_ibv_comp_channel)(r.rcq.Channel().Handle())
 		}
 	}
+	name := unsafe.Pointer(C.CString(r.dev.Name()))
+	l.arrays = append(l.arrays, name)
+	post, complete, semaphore := marker.Sites()
+	C.pf_set_marks(c, post, complete, unsafe.Pointer(semaphore), (*C.char)(name))
 	c.timeout_ns = C.uint64_t(r.o.Timeout)
 	c.depth, c.list, c.cq_mod = C.uint32_t(w.TxDepth), C.uint32_t(w.List), C.uint32_t(w.CQMod)
 	if initiator {

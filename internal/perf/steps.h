@@ -82,17 +82,24 @@ static inline int post_group(struct pf_run *r, uint32_t index, int last)
 {
 	struct pf_queue *q = &r->q[index];
 	struct ibv_send_wr *wr = &q->wr[q->next], *tail = wr + r->list - 1, *bad;
-	int rc;
+	int marked = 0, rc;
 
 	q->since += r->list;
 	if (last || q->since >= r->cq_mod) {
 		tail->send_flags = r->flags | IBV_SEND_SIGNALED;
 		tail->wr_id = ID(index, q->since);
+		if (pf_marking(&r->marks))
+			marked = pf_mark_post(&r->marks, q->qp, tail, q->posted + r->list - 1, q->since);
 		q->since = 0;
 	} else {
 		tail->send_flags = r->flags;
 	}
 	rc = ibv_post_send(q->qp, wr, &bad);
+	if (marked) {
+		tail->wr_id &= ~PF_MARKED; /* a request that asks for no completion keeps its id */
+		if (rc)
+			pf_mark_complete(&r->marks, PF_NOT_TAKEN);
+	}
 	if (rc)
 		return post_failed(r, rc);
 	q->next += r->list;
@@ -137,6 +144,8 @@ static inline int drain_sends(struct pf_run *r)
 
 	if (n < 0)
 		return -poll_failed(r, n);
+	if (n && r->marks.waiting)
+		pf_mark_completions(&r->marks, wc, n);
 	for (i = 0; i < n; i++) {
 		uint32_t covers = ID_COVERS(wc[i].wr_id);
 

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // ENOTSUPP has no name in user space; drivers let it escape all the same.
-const ENOTSUPP = syscall.Errno(524)
+const ENOTSUPP = errname.NotSupported
 
 // KernelLog are messages of the kernel that tell why a device may not reach
 // another's memory (drivers/pci/p2pdma.c, linux 7.3).

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // Request is a registration, and what is known of the parties to it. Zero is
@@ -119,20 +117,6 @@ func Errno(rules []Rule) syscall.Errno {
 		return r.Errno
 	}
 	return 0
-}
-
-// ErrnoName is an error's name, its number where it has none.
-func ErrnoName(e syscall.Errno) string {
-	switch e {
-	case ENOTSUPP:
-		return "ENOTSUPP"
-	case syscall.EOPNOTSUPP: // and ENOTSUP, by the same number
-		return "EOPNOTSUPP"
-	}
-	if name := unix.ErrnoName(e); name != "" {
-		return name
-	}
-	return fmt.Sprint(int(e))
 }
 
 // Bytes prints a size exactly, and in a larger unit too where that is shorter.

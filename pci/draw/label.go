@@ -160,7 +160,11 @@ func (pl *plan) whose(g *group) (string, bool) {
 }
 
 // linkText is "x16 32 GT/s"; what is less than it could be says so: "x8 of x16".
+// Where only that is known it is "15.75 GB/s".
 func linkText(l pci.Link) string {
+	if l.Carries > 0 {
+		return strconv.FormatFloat(l.Carries, 'g', 4, 64) + " GB/s"
+	}
 	var parts []string
 	if l.Width > 0 {
 		s := "x" + strconv.Itoa(l.Width)

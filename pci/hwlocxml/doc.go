@@ -6,6 +6,7 @@
 // hwloc keeps less than sysfs tells. Not in such a file, and so unknown, are BARs,
 // access control, IOMMU groups, port types, drivers and which functions are
 // virtual; of the class the interface, before hwloc 3; and a link's speed and width,
-// of which only the product is there. Devices that hwloc's filters left out are not
+// of which only the product is there: where more than one link has it, a device has
+// that alone (pci.Link.Carries). Devices that hwloc's filters left out are not
 // in it at all; lstopo --whole-io keeps them.
 package hwlocxml

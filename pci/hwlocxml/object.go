@@ -169,7 +169,9 @@ func (r *reader) identity(d *device, o *object) {
 			r.fail(o.line, d.Address.String(), fmt.Errorf("%q is no bandwidth of a link in GB/s", clip(text)))
 			return
 		}
-		d.Link.Speed, d.Link.Width = lanesOf(v)
+		if d.Link.Speed, d.Link.Width = lanesOf(v); d.Link.Width == 0 {
+			d.Link.Carries = v
+		}
 	}
 }
 

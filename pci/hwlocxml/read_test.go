@@ -37,7 +37,9 @@ func describe(t *pci.Topology) string {
 			if d.Memory > 0 {
 				fmt.Fprintf(&b, ", %d MiB", d.Memory>>20)
 			}
-			if d.Link != (pci.Link{}) {
+			if d.Link.Carries > 0 {
+				fmt.Fprintf(&b, ", %.4g GB/s", d.Link.Carries)
+			} else if d.Link != (pci.Link{}) {
 				fmt.Fprintf(&b, ", %v x %d", d.Link.Speed, d.Link.Width)
 			}
 			b.WriteByte('\n')
@@ -60,12 +62,12 @@ node 0: "0,2" 1073741824 [10 21 28]
 node 1: "1,3" 2147483648 [21 10 17]
 node 2: "" 4294967296 [28 17 10]
 pci0000:00, node 0
-  0000:00:01.0 0604 8086:352a 8086:0000 30 bridge, node 0, CPUs 0,2
-    0000:01:00.0 0604 1000:c030 1000:a064 b0 bridge, node 0, CPUs 0,2
-      0000:02:00.0 0604 1000:c030 1000:a064 b0 bridge, node 0, CPUs 0,2
-        0000:03:00.0 0302 10de:2330 10de:16c1 a1 accelerator, node 0, CPUs 0,2, [dri/card1 dri/renderD128], 7, 81075 MiB
-      0000:02:01.0 0604 1000:c030 1000:a064 b0 bridge, node 0, CPUs 0,2
-        0000:04:00.0 0207 15b3:1021 15b3:0041 00 RDMA NIC, node 0, CPUs 0,2, [{mlx5_9 0200:0000:0000:0001 [{1 ACTIVE  } {2 DOWN  }]} {mlx5_10  []}], [ib0]
+  0000:00:01.0 0604 8086:352a 8086:0000 30 bridge, node 0, CPUs 0,2, 63.02 GB/s
+    0000:01:00.0 0604 1000:c030 1000:a064 b0 bridge, node 0, CPUs 0,2, 63.02 GB/s
+      0000:02:00.0 0604 1000:c030 1000:a064 b0 bridge, node 0, CPUs 0,2, 63.02 GB/s
+        0000:03:00.0 0302 10de:2330 10de:16c1 a1 accelerator, node 0, CPUs 0,2, [dri/card1 dri/renderD128], 7, 81075 MiB, 63.02 GB/s
+      0000:02:01.0 0604 1000:c030 1000:a064 b0 bridge, node 0, CPUs 0,2, 63.02 GB/s
+        0000:04:00.0 0207 15b3:1021 15b3:0041 00 RDMA NIC, node 0, CPUs 0,2, [{mlx5_9 0200:0000:0000:0001 [{1 ACTIVE  } {2 DOWN  }]} {mlx5_10  []}], [ib0], 63.02 GB/s
 pci0000:7f, no node
   0000:7f:08.0 0880 8086:3258 0000:0000 00 other, no node, CPUs 0-3
 pci10000:80, node 1

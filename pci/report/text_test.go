@@ -62,6 +62,8 @@ func TestLinkText(t *testing.T) {
 		"x4":                        {Width: 4},
 		"x4 of 8 GT/s x4":           {Width: 4, MaxWidth: 4, MaxSpeed: 8},
 		"8 GT/s x4":                 {Speed: 8, Width: 4, MaxSpeed: 5, MaxWidth: 1}, // a most that is less cannot be
+		"63.02 GB/s":                {Carries: 63.015385},
+		"15.75 GB/s":                {Carries: 15.753846},
 	} {
 		if got := linkText(l); got != want {
 			t.Errorf("%+v is %q; want %q", l, got, want)

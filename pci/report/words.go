@@ -68,8 +68,11 @@ func inBrackets(s string) string {
 }
 
 // linkText is "32 GT/s x16", and what the device could if that is more: "16 GT/s x8
-// of 32 GT/s x16", "32 GT/s x8 of x16", "2.5 of 32 GT/s x16"; "" if nothing is known.
+// of 32 GT/s x16", "32 GT/s x8 of x16", "2.5 of 32 GT/s x16"; "15.75 GB/s" where only that is known; "" if nothing is.
 func linkText(l pci.Link) string {
+	if l.Carries > 0 {
+		return strconv.FormatFloat(l.Carries, 'g', 4, 64) + " GB/s"
+	}
 	now, slower, narrower := rate(l.Speed, l.Width), l.MaxSpeed > l.Speed, l.MaxWidth > l.Width
 	most := rate(max(l.Speed, l.MaxSpeed), max(l.Width, l.MaxWidth))
 	switch {

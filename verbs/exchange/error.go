@@ -3,7 +3,6 @@ package exchange
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"strings"
@@ -11,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // Classes of errors, for errors.Is.
@@ -70,13 +69,10 @@ func errText(err error) string {
 	if call, ok := err.(*os.SyscallError); ok {
 		err = call.Err
 	}
-	switch errno, ok := err.(syscall.Errno); {
-	case ok && unix.ErrnoName(errno) != "":
-		return fmt.Sprintf("%s (%s)", errno.Error(), unix.ErrnoName(errno))
-	case err == context.DeadlineExceeded:
+	if err == context.DeadlineExceeded {
 		return "the deadline has passed"
 	}
-	return err.Error()
+	return errname.Text(err)
 }
 
 // Class is what kind of failure a peer reports: the exit codes of the command

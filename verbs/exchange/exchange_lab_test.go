@@ -89,7 +89,7 @@ func TestLabPeerGoes(t *testing.T) {
 				goes, stays = stays, goes
 			}
 			x, y := newStation(t, device, 2), newStation(t, device, 2)
-			own, err := makeOffer(x.qps)
+			own, err := MakeOffer(x.qps)
 			if err != nil {
 				t.Fatal(err)
 			}

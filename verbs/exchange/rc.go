@@ -20,8 +20,10 @@ type Options struct {
 	Address netip.Addr
 }
 
-// offer is one side's half of ConnectRC: all its queue pairs, in order.
-type offer struct {
+// Offer is one side's half of ConnectRC: all its queue pairs, in order. Who has
+// another way of telling it to the peer makes it, checks the peer's against it,
+// and connects the queue pairs with the endpoints.
+type Offer struct {
 	Transport string           `json:"transport"`
 	Device    string           `json:"device"`
 	Endpoints []verbs.Endpoint `json:"endpoints"`
@@ -51,18 +53,18 @@ func ConnectRC(ctx context.Context, c *Conn, qps []*verbs.RC, o Options) (*Link,
 
 func connectRC(ctx context.Context, c *Conn, qps []*verbs.RC, o Options) (*Link, error) {
 	link := new(Link)
-	own, err := makeOffer(qps)
+	own, err := MakeOffer(qps)
 	if err != nil {
 		return link, c.error("connect with", err)
 	}
 	if err := c.Send(ctx, typeEndpoints, own); err != nil {
 		return link, err
 	}
-	var peer offer
+	var peer Offer
 	if err := c.Receive(ctx, typeEndpoints, &peer); err != nil {
 		return link, err
 	}
-	if err := matchOffers(own, peer); err != nil {
+	if err := own.Match(peer); err != nil {
 		return link, c.error("connect with", err)
 	}
 	if len(qps) > 0 && qps[0].Device().Transport() == verbs.TransportIWARP {
@@ -86,37 +88,39 @@ func connectRC(ctx context.Context, c *Conn, qps []*verbs.RC, o Options) (*Link,
 	return link, c.Barrier(ctx)
 }
 
-func makeOffer(qps []*verbs.RC) (offer, error) {
+// MakeOffer describes queue pairs of one device, which must be in INIT.
+func MakeOffer(qps []*verbs.RC) (Offer, error) {
 	if len(qps) > MaxQueuePairs {
-		return offer{}, &Error{Err: ErrUsage, Detail: fmt.Sprintf("%d queue pairs, at most %d at once", len(qps), MaxQueuePairs)}
+		return Offer{}, &Error{Err: ErrUsage, Detail: fmt.Sprintf("%d queue pairs, at most %d at once", len(qps), MaxQueuePairs)}
 	}
-	own := offer{Endpoints: make([]verbs.Endpoint, 0, len(qps))}
+	own := Offer{Endpoints: make([]verbs.Endpoint, 0, len(qps))}
 	for _, qp := range qps {
 		dev := qp.Device()
 		if len(own.Endpoints) > 0 && dev != qps[0].Device() {
-			return offer{}, &Error{Err: ErrUsage, Detail: fmt.Sprintf("queue pairs of %s and of %s: connect each device's apart", own.Device, dev.Name())}
+			return Offer{}, &Error{Err: ErrUsage, Detail: fmt.Sprintf("queue pairs of %s and of %s: connect each device's apart", own.Device, dev.Name())}
 		}
 		own.Device, own.Transport = dev.Name(), dev.Transport().String()
 		e, err := qp.Endpoint()
 		if err != nil {
-			return offer{}, err
+			return Offer{}, err
 		}
 		own.Endpoints = append(own.Endpoints, e)
 	}
 	return own, nil
 }
 
-// matchOffers checks what the peer says: on its own, and against this side.
-func matchOffers(own, peer offer) error {
+// Match checks what the peer offers: on its own, and against this side's. The
+// error is ErrMismatch or, for what no peer could mean, ErrProtocol.
+func (own Offer) Match(peer Offer) error {
 	mismatch := func(format string, args ...any) error {
 		return &Error{Err: ErrMismatch, Detail: fmt.Sprintf(format, args...)}
-	}
-	if len(own.Endpoints) != len(peer.Endpoints) {
-		return mismatch("the peer has %d queue pairs and this side %d: ask for the same number on both", len(peer.Endpoints), len(own.Endpoints))
 	}
 	if own.Transport != peer.Transport {
 		return mismatch("the peer's %s speaks %s and this side's %s %s: choose devices of one transport",
 			quoted(peer.Device), quoted(peer.Transport), own.Device, own.Transport)
+	}
+	if len(own.Endpoints) != len(peer.Endpoints) {
+		return mismatch("the peer has %d queue pairs and this side %d: ask for the same number on both", len(peer.Endpoints), len(own.Endpoints))
 	}
 	iwarp := own.Transport == verbs.TransportIWARP.String()
 	seen := make(map[uint32]bool, len(peer.Endpoints))
@@ -161,9 +165,14 @@ func checkEndpoint(e verbs.Endpoint, iwarp bool) error {
 	case e.GID.IsZero():
 		return fmt.Errorf("no GID: give its network interface an address")
 	}
-	// A RoCE GID is an IP address, an InfiniBand one looks like one.
-	if a := e.GID.Addr(); a.IsMulticast() || a.IsUnspecified() || a.IsLoopback() || a == broadcast {
-		return fmt.Errorf("GID %v is not the address of a port", e.GID)
+	return CheckGID(e.GID)
+}
+
+// CheckGID tells whether a peer's GID could be that of a port at all.
+func CheckGID(gid verbs.GID) error {
+	// A RoCE GID is an IP address, an InfiniBand or EFA one looks like one.
+	if a := gid.Addr(); a.IsMulticast() || a.IsUnspecified() || a.IsLoopback() || a == broadcast {
+		return fmt.Errorf("GID %v is not the address of a port", gid)
 	}
 	return nil
 }

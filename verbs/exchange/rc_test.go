@@ -18,27 +18,27 @@ func endpoint(qpn uint32) verbs.Endpoint {
 	}
 }
 
-func rxe(endpoints ...verbs.Endpoint) offer {
-	return offer{Transport: verbs.TransportIB.String(), Device: "rxe0", Endpoints: endpoints}
+func rxe(endpoints ...verbs.Endpoint) Offer {
+	return Offer{Transport: verbs.TransportIB.String(), Device: "rxe0", Endpoints: endpoints}
 }
 
 func TestMatchOffers(t *testing.T) {
 	own := rxe(endpoint(17), endpoint(18))
-	if err := matchOffers(own, rxe(endpoint(33), endpoint(34))); err != nil {
+	if err := own.Match(rxe(endpoint(33), endpoint(34))); err != nil {
 		t.Fatal(err)
 	}
-	with := func(change func(*verbs.Endpoint)) offer {
+	with := func(change func(*verbs.Endpoint)) Offer {
 		e := endpoint(34)
 		change(&e)
 		return rxe(endpoint(33), e)
 	}
-	gid := func(text string) offer {
+	gid := func(text string) Offer {
 		return with(func(e *verbs.Endpoint) { e.GID = verbs.GID(netip.MustParseAddr(text).As16()) })
 	}
 	siw := rxe(endpoint(1), endpoint(2))
 	siw.Transport, siw.Device = verbs.TransportIWARP.String(), "siw\x1b0"
 	for name, c := range map[string]struct {
-		peer  offer
+		peer  Offer
 		class error
 		words string
 	}{
@@ -61,18 +61,18 @@ func TestMatchOffers(t *testing.T) {
 		"GID loopback":   {gid("::1"), ErrProtocol, "not the address of a port"},
 		"GID loopback 4": {gid("::ffff:127.0.0.1"), ErrProtocol, "not the address of a port"},
 	} {
-		err := matchOffers(own, c.peer)
+		err := own.Match(c.peer)
 		if !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	// Within an InfiniBand subnet the LID is enough, and iWARP needs neither.
 	ib := with(func(e *verbs.Endpoint) { e.Link, e.LID, e.GID = "InfiniBand", 7, verbs.GID{} }).Endpoints[1]
-	if err := matchOffers(rxe(ib), rxe(ib)); err != nil {
+	if err := rxe(ib).Match(rxe(ib)); err != nil {
 		t.Error(err)
 	}
-	iwarp := offer{Transport: "iWARP", Endpoints: []verbs.Endpoint{{QPN: 1, Link: "Ethernet"}}}
-	if err := matchOffers(iwarp, iwarp); err != nil {
+	iwarp := Offer{Transport: "iWARP", Endpoints: []verbs.Endpoint{{QPN: 1, Link: "Ethernet"}}}
+	if err := iwarp.Match(iwarp); err != nil {
 		t.Error(err)
 	}
 }
@@ -90,7 +90,7 @@ func TestMostQueuePairsFit(t *testing.T) {
 	if err != nil || len(b) > MaxPayload {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
-	var again offer
+	var again Offer
 	if err := json.Unmarshal(b, &again); err != nil || again.Endpoints[4095] != o.Endpoints[4095] {
 		t.Errorf("%+v, %v", again.Endpoints[4095], err)
 	}
@@ -180,11 +180,11 @@ func FuzzOffer(f *testing.F) {
 	f.Add([]byte(`{"endpoints":null}`))
 	own := rxe(endpoint(17), endpoint(18))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var peer offer
+		var peer Offer
 		if json.Unmarshal(b, &peer) != nil {
 			return
 		}
-		err := matchOffers(own, peer)
+		err := own.Match(peer)
 		if err != nil {
 			var e *Error
 			if !errors.As(err, &e) || e.Detail == "" {

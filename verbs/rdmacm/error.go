@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // Classes of errors, for errors.Is. A refused connection is
@@ -55,13 +55,10 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 func errText(err error) string {
-	switch errno, ok := err.(syscall.Errno); {
-	case ok && unix.ErrnoName(errno) != "":
-		return fmt.Sprintf("%s (%s)", errno.Error(), unix.ErrnoName(errno))
-	case errors.Is(err, context.DeadlineExceeded):
+	if errors.Is(err, context.DeadlineExceeded) {
 		return "no answer before the deadline"
 	}
-	return err.Error()
+	return errname.Text(err)
 }
 
 // eventError is the error of an operation that an event ended.
