@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/peerdirect/peerdirect/transfer"
+)
+
+// Rights are what a peer may do with a region.
+type Rights uint8
+
+const (
+	Write Rights = 1 << iota // write into it
+	Read                     // read from it
+)
+
+func (r Rights) String() string {
+	switch r {
+	case Write:
+		return "write"
+	case Read:
+		return "read"
+	case Read | Write:
+		return "read and write"
+	}
+	return fmt.Sprintf("rights(%#x)", uint8(r))
+}
+
+// Remote is a peer's region as its owner described it. It serialises: whoever
+// has the bytes can name the region, but only a peer that the owner has joined
+// can reach it.
+//
+// The form, big-endian: "PDR", version 1; 8 bytes incarnation of the owner's
+// engine; 8 bytes address; 8 bytes length; 1 byte rights; 2 bytes number of
+// keys; 4 bytes for each key, in the order of the owner's rails.
+type Remote struct {
+	Incarnation uint64 // of the engine that has the memory
+	Rights      Rights
+	d           transfer.Descriptor
+}
+
+// Length is the region's size in bytes.
+func (r Remote) Length() uint64 { return r.d.Length }
+
+const (
+	remoteVersion = 1
+	remoteHeader  = 4 + 8 + 8 + 8 + 1 + 2
+	// RemoteMax is the most bytes that a Remote serialises to.
+	RemoteMax = remoteHeader + 4*MaxRails
+)
+
+// ErrDescriptor is a description of a region that is none.
+var ErrDescriptor = errors.New("not the description of a region")
+
+// AppendBinary appends the serialised form.
+func (r Remote) AppendBinary(b []byte) ([]byte, error) {
+	b = append(b, 'P', 'D', 'R', remoteVersion)
+	b = binary.BigEndian.AppendUint64(b, r.Incarnation)
+	b = binary.BigEndian.AppendUint64(b, r.d.Addr)
+	b = binary.BigEndian.AppendUint64(b, r.d.Length)
+	b = append(b, byte(r.Rights))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(r.d.Keys)))
+	for _, k := range r.d.Keys {
+		b = binary.BigEndian.AppendUint32(b, k)
+	}
+	return b, nil
+}
+
+// MarshalBinary is the serialised form.
+func (r Remote) MarshalBinary() ([]byte, error) {
+	return r.AppendBinary(make([]byte, 0, remoteHeader+4*len(r.d.Keys)))
+}
+
+// UnmarshalBinary reads the serialised form, and nothing else will do.
+func (r *Remote) UnmarshalBinary(b []byte) error {
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrDescriptor, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case len(b) < remoteHeader:
+		return wrong("%d bytes, it begins with %d", len(b), remoteHeader)
+	case string(b[:3]) != "PDR":
+		return wrong("it begins with %q", b[:3])
+	case b[3] != remoteVersion:
+		return wrong("version %d; this side reads %d: both need the same release", b[3], remoteVersion)
+	}
+	n := int(binary.BigEndian.Uint16(b[29:]))
+	got := Remote{Incarnation: binary.BigEndian.Uint64(b[4:]), Rights: Rights(b[28])}
+	got.d.Addr, got.d.Length = binary.BigEndian.Uint64(b[12:]), binary.BigEndian.Uint64(b[20:])
+	switch {
+	case n == 0 || n > MaxRails:
+		return wrong("keys of %d rails; there are 1 to %d", n, MaxRails)
+	case len(b) != remoteHeader+4*n:
+		return wrong("%d bytes with %d keys, which take %d", len(b), n, remoteHeader+4*n)
+	case got.d.Length == 0 || got.d.Addr+got.d.Length < got.d.Addr:
+		return wrong("%d bytes from %#x on", got.d.Length, got.d.Addr)
+	case got.Rights == 0 || got.Rights&^(Read|Write) != 0:
+		return wrong("rights %#x", b[28])
+	}
+	got.d.Keys = make([]uint32, n)
+	for i := range got.d.Keys {
+		got.d.Keys[i] = binary.BigEndian.Uint32(b[remoteHeader+4*i:])
+	}
+	*r = got
+	return nil
+}

@@ -1,0 +1,58 @@
+// Package engine moves memory over all rails of a node, to and from peers that
+// come and go.
+//
+//	e, err := engine.New(engine.Options{Rails: engine.Specs(opener, transfer.Want{Peers: 64}, 1)})
+//	region, err := e.Register(mem)                   // or RegisterMemory, by dma-buf
+//
+//	peer, err := e.Join(ctx, "192.0.2.1:18631", credentials)      // one side
+//	peer, err := listener.Accept(ctx)                             // the other
+//
+//	err = peer.Grant("kv", region, engine.Write)     // the owner of the memory
+//	target, err := peer.Target(ctx, "kv")            // who may write it
+//
+//	t, err := peer.Write(ctx, engine.Move{Local: region, Remote: target,
+//		PageSize: 64 << 10, LocalPages: mine, RemotePages: theirs, Notify: engine.Counts(7)})
+//	err = t.Wait(ctx)                                // the writer
+//	err = peer.Counter(7).Wait(ctx, 1)               // the owner
+//
+// # What is promised
+//
+// A rail is reliable and keeps no order (see [transfer.Rail]). So nothing is
+// inferred from an order: a transfer is cut into pieces, which any rail may take;
+// when all have completed, the notice is posted; whoever counts it finds every
+// byte in place.
+//
+//   - A transfer ends exactly once, for everybody who asks the same way.
+//   - Once it has ended, however it did, nothing of it lands any more.
+//   - A notice counts once, also if its rail failed and it was sent again.
+//   - A counter is never set back: what comes before somebody waits is counted.
+//   - Once a peer's Fenced is closed, or a grant withdrawn, nothing of that peer
+//     lands there any more.
+//
+// # When a rail fails
+//
+// The side that sees it disconnects its end, so that its NIC takes nothing more,
+// and says so. What had been on its way is done again by other rails only when
+// the peer has said the same of its end: a late packet of the first try cannot
+// land after the second. Notices carry a sequence by which the peer drops the one
+// that had arrived after all. After Options.CoolDown the side that made the
+// control connection offers the rail anew: a new generation, of which nothing old
+// is.
+//
+// A failure that is the request's own fault (a key that the peer's NIC does not
+// know) ends its transfer.
+//
+// # Workers
+//
+// Each worker drives its rails on a thread of its own, by steps: take what came,
+// poll, then post what there is with one doorbell for each rail. Workers share
+// nothing that is written on the way of a request; a notice touches the counter
+// that it counts for, and no lock.
+//
+// # Trust
+//
+// Keys go to authenticated peers (package control), for the regions granted to
+// them. A NIC knows a region's key and not who uses it: a peer that was granted a
+// region can reach it until the region is closed, or the peer is fenced. Rights are
+// kept by the peer's engine, not by the NIC.
+package engine

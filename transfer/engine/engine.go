@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/peerdirect/peerdirect/transfer"
+)
+
+// Engine moves memory over the rails of one node, to and from peers.
+type Engine struct {
+	o           Options
+	incarnation uint64
+	workers     []*worker
+	rails       []*rail
+	ctx         context.Context // ends with Close
+	cancel      context.CancelFunc
+
+	mu      sync.Mutex
+	peers   map[*Peer]struct{}
+	regions map[*Region]struct{}
+	closed  bool
+	ending  sync.WaitGroup // what peers still have running
+}
+
+// New opens the rails and starts the workers.
+func New(o Options) (*Engine, error) {
+	if err := o.defaults(); err != nil {
+		return nil, err
+	}
+	if o.Name == "" {
+		o.Name, _ = os.Hostname()
+	}
+	if len(o.Name) > maxName {
+		return nil, &OptionError{Option: "name", Err: fmt.Errorf("%d bytes; it has %d at most", len(o.Name), maxName)}
+	}
+	e := &Engine{o: o, peers: make(map[*Peer]struct{}), regions: make(map[*Region]struct{})}
+	var b [8]byte
+	rand.Read(b[:])
+	e.incarnation = binary.BigEndian.Uint64(b[:])
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	opened := make(chan error, len(o.Workers))
+	for i, spec := range o.Workers {
+		w := &worker{e: e, index: i, spec: spec, queue: make(chan *job, o.Queue), ended: make(chan struct{})}
+		e.workers = append(e.workers, w)
+	}
+	for _, w := range e.workers {
+		go w.loop(opened)
+	}
+	var errs []error
+	for range e.workers {
+		errs = append(errs, <-opened)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	e.rails = make([]*rail, len(o.Rails))
+	for _, w := range e.workers {
+		for _, r := range w.rails {
+			e.rails[r.index] = r
+		}
+	}
+	return e, nil
+}
+
+// open opens the worker's rails, on its thread.
+func (w *worker) open() error {
+	for i, spec := range w.e.o.Rails {
+		if spec.Worker != w.index {
+			continue
+		}
+		r, err := spec.Open()
+		if err != nil {
+			return fmt.Errorf("open rail %d: %w", i, err)
+		}
+		w.add(r, i)
+	}
+	return nil
+}
+
+// Rails describes the engine's rails.
+func (e *Engine) Rails() []transfer.Info {
+	infos := make([]transfer.Info, len(e.rails))
+	for i, r := range e.rails {
+		infos[i] = r.info
+	}
+	return infos
+}
+
+// Incarnation tells this run of the engine from all others.
+func (e *Engine) Incarnation() uint64 { return e.incarnation }
+
+// helloTime is how long a peer may take to say who it is, and the rails to
+// connect, where the context gives no less.
+const helloTime = 30 * time.Second
+
+// Connect joins the engine at the other end of a control connection, which
+// calls Connect as well, and takes the connection over. dialled is true on the
+// side that made the connection. It returns when one rail at least is connected.
+func (e *Engine) Connect(ctx context.Context, c Control, dialled bool) (*Peer, error) {
+	ctx, cancel := context.WithTimeout(ctx, helloTime)
+	defer cancel()
+	p, err := e.meet(ctx, c, dialled)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	select {
+	case <-p.up:
+		if err := p.Err(); err != nil {
+			<-p.fenced
+			return nil, err
+		}
+		return p, nil
+	case <-ctx.Done():
+		err := fmt.Errorf("%w: no rail to %s was connected: %w", ErrLost, p.name, context.Cause(ctx))
+		p.end(err)
+		<-p.fenced
+		return nil, p.Err()
+	}
+}
+
+func (e *Engine) meet(ctx context.Context, c Control, dialled bool) (*Peer, error) {
+	own := message{kind: msgHello, incarnation: e.incarnation, count: uint32(len(e.rails)), name: e.o.Name}
+	if err := c.Send(uint16(own.kind), own.append(nil)); err != nil {
+		return nil, err
+	}
+	kind, payload, err := c.Receive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var hello message
+	if err := hello.parse(kind, payload); err != nil {
+		return nil, err
+	}
+	if hello.kind != msgHello {
+		return nil, fmt.Errorf("%w: a message of type %d before the hello", errProtocol, kind)
+	}
+	p := &Peer{
+		e: e, control: c, dialled: dialled, name: hello.name, identity: c.Identity(), incarnation: hello.incarnation,
+		rails: min(len(e.rails), int(hello.count)), fenced: make(chan struct{}), up: make(chan struct{}),
+		notices: make(map[Number]*outgoing), targets: make(map[string]*Target), grants: make(map[string]*grant),
+		changed: make(chan struct{}), timers: make(map[*time.Timer]struct{}),
+	}
+	for _, w := range e.workers {
+		p.at = append(p.at, &peerAt{p: p, w: w, links: make([]*link, len(w.rails)), offers: make([]*message, len(w.rails))})
+	}
+	for _, r := range e.rails[:p.rails] {
+		p.workersUp = max(p.workersUp, r.w.index+1)
+	}
+	p.workers.Add(len(e.workers))
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil, ErrClosed
+	}
+	e.peers[p] = struct{}{}
+	e.ending.Add(2) // the reader's, and the fence's
+	e.mu.Unlock()
+	if dialled {
+		for i := range p.rails {
+			r := e.rails[i]
+			a := p.at[r.w.index]
+			r.w.do(func() { a.offer(r, 1) })
+		}
+	}
+	go p.read()
+	return p, nil
+}
+
+// Peers are those that are joined now.
+func (e *Engine) Peers() []*Peer {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []*Peer
+	for p := range e.peers {
+		all = append(all, p)
+	}
+	return all
+}
+
+func (e *Engine) forget(p *Peer) {
+	e.mu.Lock()
+	delete(e.peers, p)
+	e.mu.Unlock()
+}
+
+// Close leaves every peer and frees everything, regions included. Transfers that
+// have not ended fail with ErrClosed. It may be called again.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	for _, p := range e.Peers() {
+		p.end(fmt.Errorf("%w: the engine was closed", ErrClosed))
+	}
+	e.ending.Wait()
+	e.cancel()
+	var errs []error
+	for _, w := range e.workers {
+		w.stop.Store(true)
+		w.poke()
+		<-w.ended
+		for _, r := range w.rails {
+			errs = append(errs, r.rail.Close())
+		}
+		w.failQueued()
+	}
+	e.mu.Lock()
+	regions := e.regions
+	e.regions = nil
+	e.mu.Unlock()
+	for r := range regions {
+		errs = append(errs, r.Close())
+	}
+	return errors.Join(errs...)
+}

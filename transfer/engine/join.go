@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/peerdirect/peerdirect/transfer/control"
+)
+
+// wire is a control connection over TCP and TLS.
+type wire struct{ *control.Conn }
+
+func (w wire) Send(kind uint16, payload []byte) error {
+	return w.Conn.Send(control.Type(kind), payload)
+}
+
+func (w wire) Receive(ctx context.Context) (uint16, []byte, error) {
+	kind, payload, err := w.Conn.Receive(ctx)
+	return uint16(kind), payload, err
+}
+
+func (w wire) Identity() string { return w.Peer() }
+
+func (w wire) Left() bool { return errors.Is(w.Err(), control.ErrLeft) }
+
+// Join joins the engine that listens at HOST:PORT. Both sides prove who they are
+// by the credentials before either says anything else.
+func (e *Engine) Join(ctx context.Context, addr string, c control.Credentials) (*Peer, error) {
+	conn, err := control.Dial(ctx, addr, c, control.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return e.Connect(ctx, wire{conn}, true)
+}
+
+// Listener waits for engines that join this one.
+type Listener struct {
+	*control.Listener
+	e *Engine
+}
+
+// Listen begins to wait for peers, on the loopback address unless another is
+// given.
+func (e *Engine) Listen(ctx context.Context, addr string, c control.Credentials) (*Listener, error) {
+	l, err := control.Listen(ctx, addr, c, control.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &Listener{l, e}, nil
+}
+
+// Accept waits for the next peer that has proved who it is, and joins it. An
+// error of one peer's is no end of the listener.
+func (l *Listener) Accept(ctx context.Context) (*Peer, error) {
+	conn, err := l.Listener.Accept(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.e.Connect(ctx, wire{conn}, false)
+}

@@ -1,0 +1,341 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/peerdirect/peerdirect/transfer"
+)
+
+// peerAt is a peer as one worker sees it. It belongs to the worker.
+type peerAt struct {
+	p      *Peer
+	w      *worker
+	links  []*link    // by the worker's rails; nil where the peer has no such rail
+	offers []*message // of a new generation, that wait until all of the last is back
+	pick   int        // whose turn it is
+	inTurn bool
+
+	jobs     []*job // that have something to post, first come first served
+	notices  []slot // to be posted
+	active   int    // jobs that have not ended
+	err      error  // why the peer is gone
+	released bool
+}
+
+// linkState is what a link is at.
+type linkState uint8
+
+const (
+	linkDown    linkState = iota // nothing is connected, and nothing lands
+	linkOffered                  // this side has made its offer
+	linkWaiting                  // and accepted the peer's, but the peer not ours yet
+	linkUp
+)
+
+// link is a peer on one rail, from an offer to the end: a generation.
+type link struct {
+	at         *peerAt
+	r          *rail
+	id         transfer.Peer
+	theirs     int // the peer's rail
+	state      linkState
+	generation uint32
+	readied    bool // the peer has accepted this side's offer
+	flight     int  // requests posted or staged that have not come back
+	credits    int  // receives that the peer has for this side
+	freed      int  // receives used that were not given back
+	stranded   []slot
+	fenced     bool  // the peer takes nothing of this generation any more
+	before     *link // the generation before, until the peer has fenced it
+}
+
+// turn puts the peer among those that have something to post.
+func (a *peerAt) turn() {
+	if !a.inTurn {
+		a.inTurn = true
+		a.w.turns = append(a.w.turns, a)
+	}
+}
+
+// enqueue takes a job over.
+func (a *peerAt) enqueue(j *job) {
+	a.active++
+	if a.err != nil {
+		j.fail(a.err)
+	}
+	if j.stopped(); !j.more() {
+		j.settle()
+		return
+	}
+	a.push(j)
+}
+
+// push puts a job among those that have something to post.
+func (a *peerAt) push(j *job) {
+	if !j.queued {
+		j.queued = true
+		a.jobs = append(a.jobs, j)
+	}
+	a.turn()
+}
+
+// idle tells whether there is nothing to post.
+func (a *peerAt) idle() bool { return len(a.jobs) == 0 && len(a.notices) == 0 }
+
+// stage hands up to n requests to the rails and tells how many.
+func (a *peerAt) stage(n int) (took int) {
+	for took < n && len(a.notices) > 0 {
+		s := &a.notices[0]
+		l := a.free(true)
+		if l == nil || !s.sequence() {
+			break // no receive at the peer, or too many of the number on their way
+		}
+		s.job.held--
+		l.credits--
+		l.stage(*s)
+		took++
+		a.notices = append(a.notices[:0], a.notices[1:]...)
+	}
+	for took < n && len(a.jobs) > 0 {
+		j := a.jobs[0]
+		if j.stopped(); !j.more() {
+			a.jobs = append(a.jobs[:0], a.jobs[1:]...)
+			j.queued = false
+			j.settle()
+			continue
+		}
+		l := a.free(false)
+		if l == nil {
+			break
+		}
+		s, ok := j.next()
+		if !ok {
+			continue
+		}
+		l.stage(s)
+		took++
+	}
+	return took
+}
+
+// free is a link that has room for a request, in turn.
+func (a *peerAt) free(credit bool) *link {
+	n := len(a.links)
+	for i := range n {
+		at := a.pick + i
+		if at >= n {
+			at -= n
+		}
+		l := a.links[at]
+		if l == nil || l.state != linkUp || l.flight >= l.r.depth || len(l.r.ops) == cap(l.r.ops) || credit && l.credits == 0 {
+			continue
+		}
+		if a.pick = at + 1; a.pick == n {
+			a.pick = 0
+		}
+		return l
+	}
+	return nil
+}
+
+// stage puts a request among those of the rail's next doorbell.
+func (l *link) stage(s slot) {
+	r, j := l.r, s.job
+	id := r.take()
+	s.link = l
+	r.slots[id] = s
+	l.flight++
+	j.flight++
+	op := transfer.Op{Kind: s.kind, Peer: l.id, Imm: s.imm, ID: uint64(id)}
+	if s.kind != transfer.OpNotify {
+		op.Local = j.region.on[r.index].At(s.piece.Local, uint32(s.piece.Length))
+		d := transfer.Descriptor{Addr: j.target.Remote.d.Addr, Length: j.target.Remote.d.Length, Keys: j.target.Remote.d.Keys[l.theirs : l.theirs+1]}
+		op.Remote = d.At(s.piece.Remote)
+	}
+	r.ops = append(r.ops, op)
+}
+
+// notice counts a notice of the peer's.
+func (l *link) notice(imm uint32) {
+	number, sequence := splitImmediate(imm)
+	c := l.at.p.counter(number)
+	if c == nil {
+		l.at.p.end(fmt.Errorf("%w: it notified more than %d numbers", errProtocol, l.at.w.e.o.Counters))
+		return
+	}
+	c.take(sequence)
+	l.used()
+}
+
+// used notes that the peer has used one of this side's receives, and gives them
+// back by and by.
+func (l *link) used() {
+	if l.freed++; l.state != linkDown && l.freed*2 >= l.r.rail.Receives() {
+		l.at.p.tell(message{kind: msgCredit, rail: l.theirs, generation: l.generation, count: uint32(l.freed)})
+		l.freed = 0
+	}
+}
+
+// fail ends the generation: this side takes nothing more of the peer on this
+// rail, and tells it so.
+func (l *link) fail(err error) {
+	if l.state == linkDown {
+		return
+	}
+	l.r.count.losses.Add(1)
+	l.close()
+	l.at.p.railFailed(l, err)
+}
+
+// close disconnects the link. What is on its way comes back as failed.
+func (l *link) close() {
+	if l.state == linkDown {
+		return
+	}
+	if l.state == linkUp {
+		l.r.count.up.Add(-1)
+	}
+	l.state = linkDown
+	l.unstage()
+	// The rail's number stays this link's until it offers it again: what had come
+	// is still to be polled.
+	err := l.r.rail.Disconnect(l.id)
+	if err != nil {
+		l.at.p.trouble(fmt.Errorf("disconnect %s on rail %d, %s: %w", l.at.p.Name(), l.r.index, l.r.info.Device, err))
+	}
+	if errors.Is(err, transfer.ErrNotFenced) {
+		// The peer's device stays admitted for the sake of others on it, until
+		// they have gone as well. They come again.
+		for _, other := range l.r.links {
+			if other != nil && other != l {
+				other.fail(err)
+			}
+		}
+	}
+	l.settle()
+}
+
+// busy tells whether anything of this generation, or of one before, is on its
+// way: a rail may tell its own from that of the next by the device alone.
+func (l *link) busy() bool {
+	for ; l != nil; l = l.before {
+		if l.flight > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// unstage takes back what was staged and not posted.
+func (l *link) unstage() {
+	r := l.r
+	left := r.ops[:0]
+	for _, op := range r.ops {
+		if s := r.slots[op.ID]; s.link == l {
+			r.give(uint32(op.ID))
+			l.flight--
+			s.job.flight--
+			s.job.held++
+			l.stranded = append(l.stranded, s)
+			continue
+		}
+		left = append(left, op)
+	}
+	clear(r.ops[len(left):])
+	r.ops = left
+}
+
+// settle gives what failed on the link to others, once the peer has fenced it and
+// nothing is on its way any more.
+func (l *link) settle() {
+	if l.state != linkDown || l.flight > 0 {
+		return
+	}
+	if m := l.at.offers[l.r.local]; m != nil && !l.at.links[l.r.local].busy() {
+		l.at.offers[l.r.local] = nil
+		l.at.heard(l.r, m)
+	}
+	if !l.fenced && l.at.err == nil {
+		return
+	}
+	stranded := l.stranded
+	l.stranded = nil
+	for _, s := range stranded {
+		j := s.job
+		s.link = nil
+		switch {
+		case j.err != nil || l.at.err != nil:
+			j.held--
+			j.fail(l.at.err)
+			j.settle()
+		case s.kind == transfer.OpNotify && s.piece.Length == 0:
+			l.at.notices = append(l.at.notices, s) // it stays held
+			l.at.turn()
+		default:
+			j.held--
+			j.again = append(j.again, s)
+			l.at.push(j)
+		}
+	}
+	l.at.finished()
+}
+
+// dropStopped ends the jobs that were cancelled, or whose region was withdrawn.
+func (a *peerAt) dropStopped() {
+	left := a.jobs[:0]
+	for _, j := range a.jobs {
+		if j.stopped() {
+			j.queued = false
+			j.settle()
+			continue
+		}
+		left = append(left, j)
+	}
+	clear(a.jobs[len(left):])
+	a.jobs = left
+}
+
+// lose ends the peer for this worker: nothing of it lands any more, and what it
+// was to get fails.
+func (a *peerAt) lose(err error) {
+	if a.err != nil {
+		return
+	}
+	a.err = err
+	for _, l := range a.links {
+		for ; l != nil; l = l.before {
+			l.close()
+			l.settle()
+		}
+	}
+	jobs, notices := a.jobs, a.notices
+	a.jobs, a.notices = nil, nil
+	for _, s := range notices {
+		s.job.held--
+		s.job.fail(err)
+		s.job.settle()
+	}
+	for _, j := range jobs {
+		j.queued = false
+		j.fail(err)
+		j.settle()
+	}
+	a.finished()
+}
+
+// finished tells the peer that this worker has nothing of it any more.
+func (a *peerAt) finished() {
+	if a.err == nil || a.released || a.active > 0 {
+		return
+	}
+	for _, l := range a.links {
+		for ; l != nil; l = l.before {
+			if l.state != linkDown || l.flight > 0 {
+				return
+			}
+		}
+	}
+	a.released = true
+	a.p.workers.Done()
+}
