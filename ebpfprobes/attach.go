@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes/internal/kernel"
@@ -14,7 +15,8 @@ import (
 
 // attachments are sites of the kernel with the programs that are attached there.
 type attachments struct {
-	sites []*attachment
+	sites       []*attachment
+	tellsMisses bool
 }
 
 // attachment is one site's programs.
@@ -78,6 +80,7 @@ func (a *attachment) one(by By, name string, exit bool, k *kernel.Kernel, spec *
 	}
 	program = program.Copy()
 	program.AttachTo = ""
+	setCookie(program.Instructions, s.cookie)
 	if by == ByFentry {
 		program.AttachTo = s.function.Name
 	}
@@ -152,7 +155,8 @@ func (a *attachment) close() error {
 	return errors.Join(errs...)
 }
 
-// missed counts runs that the kernel left out.
+// missed counts runs that the kernel left out: of programs, since one ran already on that
+// CPU, and of return probes, since too many calls were under way.
 func (a *attachments) missed() (n uint64) {
 	for _, s := range a.sites {
 		n += s.missed()
@@ -166,5 +170,54 @@ func (a *attachment) missed() (n uint64) {
 			n += s.RecursionMisses
 		}
 	}
+	if a.probe.By != ByKprobe {
+		return n
+	}
+	for _, l := range a.links {
+		info, err := l.Info()
+		if err != nil {
+			continue
+		}
+		if e := info.PerfEvent(); e != nil && e.Kprobe() != nil {
+			n += e.Kprobe().Missed
+		}
+	}
 	return n
+}
+
+// untold counts return probes whose misses the kernel does not tell.
+func (a *attachments) untold() (n uint64) {
+	if a.tellsMisses {
+		return 0
+	}
+	for _, s := range a.sites {
+		for _, exit := range s.exits {
+			if exit && s.probe.By == ByKprobe {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// tellsMisses tells whether the kernel tells of a kprobe how often it missed: from Linux
+// 6.7 on (struct bpf_link_info, perf_event.kprobe.missed).
+func tellsMisses(k *kernel.Kernel) bool {
+	spec, err := k.Types.Kernel()
+	if err != nil {
+		return false
+	}
+	info, err := spec.AnyTypeByName("bpf_link_info")
+	return err == nil && hasMember(info, "missed")
+}
+
+func hasMember(t btf.Type, name string) bool {
+	var members []btf.Member
+	switch t := btf.UnderlyingType(t).(type) {
+	case *btf.Struct:
+		members = t.Members
+	case *btf.Union:
+		members = t.Members
+	}
+	return slices.ContainsFunc(members, func(m btf.Member) bool { return m.Name == name || hasMember(m.Type, name) })
 }

@@ -17,10 +17,16 @@ const (
 	Collected
 	// Polled is from posting to the program's having the completion.
 	Polled
+	// Marked is the same of a queue of this project's: the program itself measures and
+	// marks one operation at a time, about two thousand a second at most.
+	Marked
 )
 
 // String names the wait.
-func (w Wait) String() string { return word(w, "woken", "collected", "polled") }
+func (w Wait) String() string { return word(w, "woken", "collected", "polled", "marked") }
+
+// FromPosting tells whether the wait is of an operation and not of an event.
+func (w Wait) FromPosting() bool { return w == Polled || w == Marked }
 
 // Opcode is what a work request does, as enum ibv_wr_opcode counts, or what was received.
 type Opcode uint8
@@ -53,8 +59,14 @@ func (o Opcode) String() string {
 // Status is a completion's, as enum ibv_wc_status of libibverbs counts.
 type Status uint32
 
+// NotTaken is of a marked operation that the device did not take.
+const NotTaken Status = 1<<32 - 1
+
 // String says what went wrong.
 func (s Status) String() string {
+	if s == NotTaken {
+		return "not taken by the device"
+	}
 	names := [...]string{
 		"success", "local length", "local queue pair operation", "local EE context operation",
 		"local protection", "flushed", "memory window bind", "bad response", "local access",
@@ -71,16 +83,18 @@ func (s Status) String() string {
 
 // CompletionKey tells rows apart.
 type CompletionKey struct {
-	PID    int
+	PID    int    // 0 is processes that have ended, see CompletionRow
 	Device string // RDMA device; "" is unknown
-	Queue  uint64 // the program's address of its completion queue
-	Number int64  // the kernel's number of it; -1 is unknown, where it is polled
+	Queue  uint64 // the program's address of its completion queue; 0: of several
+	Number int64  // the kernel's number of it; -1 is unknown, where it is polled, or of several
 	Wait   Wait
 	Opcode Opcode
 	Size   uint64 // the class, as RegistrationKey.Size; 0 is below 2 or unknown
 }
 
-// CompletionRow is what a session counted of one key.
+// CompletionRow is what a session counted of one key. When the kernel's table is half
+// full, processes of one name that have ended become one, whose PID is 0; and if that is
+// not enough, of each other process the queues that nothing came from since the last look.
 type CompletionRow struct {
 	CompletionKey
 	Command string
@@ -110,7 +124,10 @@ type CompletionFailure struct {
 type Sampling struct {
 	Windows  uint64
 	Followed time.Duration // all windows together
-	Posts    uint64        // work requests seen in them
+	// Opening and Closing are how long it took to attach and to detach, all windows
+	// together: calls are held up then, too.
+	Opening, Closing time.Duration
+	Posts            uint64 // work requests seen in them
 	// Unsignaled are those that complete without telling; they are not timed.
 	Unsignaled uint64
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // CompletionFilter chooses what a session follows. The zero value is the completion
-// events of everything.
+// events of everything, and the marks of this project's own queues.
 type CompletionFilter struct {
 	PID int // one process; 0 is all but this one
 	// Polled follows the queues of process PID that it polls, too: in windows of Window
@@ -29,13 +29,16 @@ type CompletionSession struct {
 	filter    CompletionFilter
 	variables map[string]*ebpf.Variable // of the programs for libraries
 	polled    *polled                   // nil if not asked for
+	follows   bool                      // it has been attached once, with polled queues
+	ended     endedCompletions
+	marked    *marked
 }
 
 // CompletionProbes tells what Completions would attach on this kernel, and why not.
 func CompletionProbes() []Probe { return probesOf("completions", completionPoints) }
 
-// Completions begins to follow completions. Where polled queues are followed, and events
-// cannot be, it does without these.
+// Completions begins to follow completions. Where polled or marked queues are followed,
+// and events cannot be, it does without these.
 func Completions(f CompletionFilter) (*CompletionSession, error) {
 	if f.Window == 0 {
 		f.Window = 10 * time.Millisecond
@@ -60,7 +63,11 @@ func Completions(f CompletionFilter) (*CompletionSession, error) {
 			return nil, err
 		}
 	}
-	if err := s.Attach(); err != nil {
+	var err error
+	if s.marked, err = newMarked(s, f.PID); err == nil {
+		err = s.Attach()
+	}
+	if err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -70,23 +77,31 @@ func Completions(f CompletionFilter) (*CompletionSession, error) {
 // Attach attaches where programs are not attached: at the start, after Detach, and when
 // modules were loaded meanwhile.
 func (s *CompletionSession) Attach() error {
-	if s.polled == nil {
-		return s.session.Attach()
+	if s.polled != nil {
+		s.polled.end()
 	}
-	s.polled.end()
 	events := s.session.Attach()
 	if errors.Is(events, os.ErrClosed) {
 		return events
 	}
-	switch err := s.polled.begin(); {
-	case err == nil:
-		return nil
-	case errors.Is(err, provider.ErrUnknown):
-		// The probes tell what is lacking; the library may come yet.
-		return events
-	default:
-		return err
+	if s.marked.begin() == nil {
+		events = nil // there is something to follow
 	}
+	if s.polled == nil {
+		return events
+	}
+	err := s.polled.begin()
+	switch {
+	case err == nil || errors.Is(err, errGone):
+	case s.follows, errors.Is(err, provider.ErrUnknown):
+		// The probes tell what is lacking. Windows go on when it has come, or is back.
+		err = nil
+		if !s.follows {
+			err = events
+		}
+	}
+	s.follows = s.follows || err == nil
+	return err
 }
 
 // Detach detaches every program, so that modules can be unloaded. What was counted stays.
@@ -94,7 +109,7 @@ func (s *CompletionSession) Detach() error {
 	if s.polled != nil {
 		s.polled.end()
 	}
-	return s.session.Detach()
+	return errors.Join(s.marked.end(), s.session.Detach())
 }
 
 // Probes tells what is attached, or is attached in windows, and what is not and why.
@@ -103,7 +118,7 @@ func (s *CompletionSession) Probes() []Probe {
 	if s.polled != nil {
 		list = append(list, s.polled.tell()...)
 	}
-	return list
+	return append(list, s.marked.tell()...)
 }
 
 // Close detaches and frees everything. It may be called twice.
@@ -112,6 +127,9 @@ func (s *CompletionSession) Close() error {
 	if s.polled != nil {
 		s.polled.end()
 		err = s.polled.unload()
+	}
+	if s.marked != nil {
+		err = errors.Join(err, s.marked.unload())
 	}
 	return errors.Join(err, s.session.Close())
 }

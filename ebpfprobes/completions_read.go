@@ -3,6 +3,7 @@ package ebpfprobes
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes/internal/objects"
@@ -12,46 +13,67 @@ import (
 // Rows gives what was counted until now, by key in order. It may be called while
 // completions are counted: a row's parts then differ by those in between.
 func (s *CompletionSession) Rows() ([]CompletionRow, error) {
-	devices, err := s.names("devices")
+	s.ended.mu.Lock()
+	defer s.ended.mu.Unlock()
+	list, err := s.rows()
+	if err == nil && halfFull(s.maps["cells"], len(list)) {
+		if err = s.retire(); err == nil {
+			list, err = s.rows()
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	commands, err := s.names("processes")
+	list = append(list, s.ended.list()...)
+	slices.SortFunc(list, func(a, b CompletionRow) int {
+		return cmp.Or(a.compare(b.CompletionKey), strings.Compare(a.Command, b.Command))
+	})
+	return list, nil
+}
+
+// rows reads those of the kernel's table.
+func (s *CompletionSession) rows() (list []CompletionRow, err error) {
+	names, err := s.tableNames()
 	if err != nil {
 		return nil, err
 	}
 	var (
-		list []CompletionRow
 		key  objects.CompletionsCellKey
 		cell objects.CompletionsCell
 	)
 	all := s.maps["cells"].Iterate()
 	for all.Next(&key, &cell) {
-		row := CompletionRow{
-			CompletionKey: CompletionKey{
-				PID: int(key.Tgid), Queue: key.Queue, Number: int64(key.Number),
-				Wait: Wait(key.Wait), Opcode: Opcode(key.Opcode),
-			},
-			Command: commands[key.Tgid],
-			Times:   Histogram{Sum: time.Duration(cell.Sum), Longest: time.Duration(cell.Longest)},
-			Failed:  cell.Failed, Bytes: cell.Bytes, Untimed: cell.Untimed, Repeated: cell.Repeated,
-		}
-		if row.Wait == Polled {
-			row.Device, row.Number = s.polledDevice(key.Context), -1
-		} else {
-			row.Device = devices[key.Device]
-		}
-		if key.Size > 0 {
-			row.Size = 1 << key.Size
-		}
-		row.Times.count(cell.Slots[:])
-		list = append(list, row)
+		list = append(list, s.row(&key, &cell, names))
 	}
 	if err := all.Err(); err != nil {
 		return nil, &Error{Op: "read", Object: "histograms", Err: err}
 	}
-	slices.SortFunc(list, func(a, b CompletionRow) int { return a.compare(b.CompletionKey) })
 	return list, nil
+}
+
+func (s *CompletionSession) row(key *objects.CompletionsCellKey, cell *objects.CompletionsCell, names tableNames) CompletionRow {
+	row := CompletionRow{
+		CompletionKey: CompletionKey{
+			PID: int(key.Tgid), Queue: key.Queue, Number: int64(key.Number),
+			Wait: Wait(key.Wait), Opcode: Opcode(key.Opcode),
+		},
+		Command: names.commands[key.Tgid],
+		Times:   Histogram{Sum: time.Duration(cell.Sum), Longest: time.Duration(cell.Longest)},
+		Failed:  cell.Failed, Bytes: cell.Bytes, Untimed: cell.Untimed, Repeated: cell.Repeated,
+	}
+	switch row.Wait {
+	case Polled:
+		row.Device, row.Number = s.polledDevice(key.Context), -1
+	case Marked:
+		row.Device, row.Number = s.marked.device(key.Context), -1
+	default:
+		row.Device = names.devices[key.Device]
+	}
+	if key.Size > 0 {
+		row.Size = 1 << key.Size
+	}
+	countSlots(&row.Times, cell.Slots[:])
+	return row
 }
 
 func (k CompletionKey) compare(o CompletionKey) int {
@@ -83,29 +105,37 @@ func (s *CompletionSession) polledDevice(context uint64) string {
 // Failures gives the completions in error until now, the most frequent first. Only
 // polled queues tell them, while a window is open.
 func (s *CompletionSession) Failures() ([]CompletionFailure, error) {
-	commands, err := s.names("processes")
+	s.ended.mu.Lock()
+	defer s.ended.mu.Unlock()
+	names, err := s.tableNames()
 	if err != nil {
 		return nil, err
 	}
+	list := s.ended.listFailures()
 	var (
-		list []CompletionFailure
-		key  objects.CompletionsFailureKey
-		n    uint64
+		key objects.CompletionsFailureKey
+		n   uint64
 	)
 	all := s.maps["failures"].Iterate()
 	for all.Next(&key, &n) {
-		list = append(list, CompletionFailure{
-			PID: int(key.Tgid), Command: commands[key.Tgid], Device: s.polledDevice(key.Context), Queue: key.Queue, QP: key.Qp,
-			Status: Status(key.Status), Opcode: Opcode(key.Opcode), Count: n,
-		})
+		list = append(list, s.failure(&key, n, names))
 	}
 	if err := all.Err(); err != nil {
 		return nil, &Error{Op: "read", Object: "failures", Err: err}
 	}
-	slices.SortFunc(list, func(a, b CompletionFailure) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.PID, b.PID), cmp.Compare(a.QP, b.QP), cmp.Compare(a.Status, b.Status))
-	})
+	slices.SortFunc(list, CompletionFailure.compare)
 	return list, nil
+}
+
+func (s *CompletionSession) failure(key *objects.CompletionsFailureKey, n uint64, names tableNames) CompletionFailure {
+	device := s.polledDevice
+	if key.Queue == 0 {
+		device = s.marked.device
+	}
+	return CompletionFailure{
+		PID: int(key.Tgid), Command: names.commands[key.Tgid], Device: device(key.Context), Queue: key.Queue, QP: key.Qp,
+		Status: Status(key.Status), Opcode: Opcode(key.Opcode), Count: n,
+	}
 }
 
 // Losses tells what was not seen or kept. Flights are events and work requests that were
@@ -123,7 +153,10 @@ func (s *CompletionSession) Losses() (Losses, error) {
 		}
 		*to = n
 	}
-	l.Runs = s.runsMissed()
+	l.Runs, l.Untold = s.runsMissed()
+	if n, err := s.marked.program.Stats(); err == nil {
+		l.Runs += n.RecursionMisses
+	}
 	return l, nil
 }
 

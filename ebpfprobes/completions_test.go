@@ -27,10 +27,10 @@ func TestCompletionFilter(t *testing.T) {
 
 func TestCompletionWords(t *testing.T) {
 	for got, want := range map[string]string{
-		Woken.String(): "woken", Polled.String(): "polled", Wait(9).String(): "?9",
+		Woken.String(): "woken", Polled.String(): "polled", Marked.String(): "marked", Wait(9).String(): "?9",
 		OpWrite.String(): "write", OpReceiveImmediate.String(): "receive-imm", OpcodeUnknown.String(): "unknown",
 		Opcode(10).String(): "send-tso", Opcode(11).String(): "?11",
-		Status(0).String(): "success", Status(5).String(): "flushed", Status(10).String(): "remote access", Status(23).String(): "rendezvous incomplete", Status(24).String(): "?24",
+		Status(0).String(): "success", Status(5).String(): "flushed", Status(10).String(): "remote access", Status(23).String(): "rendezvous incomplete", Status(24).String(): "?24", NotTaken.String(): "not taken by the device",
 	} {
 		if got != want {
 			t.Errorf("%q; want %q", got, want)

@@ -106,8 +106,11 @@ type QPChange struct {
 
 // QPTransition counts changes that are alike.
 type QPTransition struct {
-	PID      int // who did it
-	Command  string
+	PID     int // who did it
+	Command string
+	// Ended tells of a row of processes of that name that are no more. Those of one name
+	// become one when the kernel's table is half full; PID is 0 then.
+	Ended    bool
 	Device   string
 	Type     QPType
 	Change   Change

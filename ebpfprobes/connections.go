@@ -26,6 +26,7 @@ type ConnectionFilter struct {
 // ConnectionSession follows queue pairs until it is closed.
 type ConnectionSession struct {
 	session
+	ended endedTransitions
 }
 
 // Connections begins to follow queue pairs. A driver takes them to the error state
@@ -51,10 +52,7 @@ func Connections(f ConnectionFilter) (*ConnectionSession, error) {
 // Attach attaches as all sessions do. After Detach the queue pairs that were known are
 // forgotten: what became of them meanwhile is not known. Transitions stay.
 func (s *ConnectionSession) Attach() error {
-	s.mu.Lock()
-	anew := !s.closed && len(s.attached.sites) == 0
-	s.mu.Unlock()
-	if anew {
+	if s.idle() {
 		known, err := table(s.maps["pairs"], func(address uint64, _ objects.ConnectionsPair) uint64 { return address })
 		if err != nil {
 			return &Error{Op: "read", Object: "queue pairs", Err: err}
@@ -120,13 +118,19 @@ func (s *ConnectionSession) pair(p *objects.ConnectionsPair, device string) QP {
 // QPs gives the queue pairs that are alive, as far as the session has seen them, by
 // device and number.
 func (s *ConnectionSession) QPs() ([]QP, error) {
-	devices, err := s.names("devices")
+	devices, err := s.devices()
 	if err != nil {
 		return nil, err
 	}
-	list, err := table(s.maps["pairs"], func(_ uint64, p objects.ConnectionsPair) QP {
-		return s.pair(&p, devices[p.Device])
-	})
+	read := func() ([]QP, error) {
+		return table(s.maps["pairs"], func(_ uint64, p objects.ConnectionsPair) QP { return s.pair(&p, devices[p.Device]) })
+	}
+	list, err := read()
+	if err == nil && halfFull(s.maps["pairs"], len(list)) {
+		if err = s.retirePairs(); err == nil {
+			list, err = read()
+		}
+	}
 	if err != nil {
 		return nil, &Error{Op: "read", Object: "queue pairs", Err: err}
 	}
@@ -138,26 +142,35 @@ func (s *ConnectionSession) QPs() ([]QP, error) {
 
 // Transitions gives what was counted until now, the most frequent first.
 func (s *ConnectionSession) Transitions() ([]QPTransition, error) {
-	devices, err := s.names("devices")
+	s.ended.mu.Lock()
+	defer s.ended.mu.Unlock()
+	names, err := s.tableNames()
 	if err != nil {
 		return nil, err
 	}
-	commands, err := s.names("processes")
-	if err != nil {
-		return nil, err
+	read := func() ([]QPTransition, error) {
+		return table(s.maps["transitions"], func(k objects.ConnectionsTransitionKey, t objects.ConnectionsTransition) QPTransition {
+			return names.transition(&k, &t)
+		})
 	}
-	list, err := table(s.maps["transitions"], func(k objects.ConnectionsTransitionKey, t objects.ConnectionsTransition) QPTransition {
-		return QPTransition{
-			PID: int(k.Tgid), Command: commands[k.Tgid], Device: devices[k.Device], Type: QPType(k.Type),
-			Change: Change(k.Change), From: QPState(k.From), To: QPState(k.To), Err: syscall.Errno(-k.Error),
-			Count: t.Count, Sum: time.Duration(t.Sum), Longest: time.Duration(t.Longest),
+	list, err := read()
+	if err == nil && halfFull(s.maps["transitions"], len(list)) {
+		if err = s.retire(names); err == nil {
+			list, err = read()
 		}
-	})
+	}
 	if err != nil {
 		return nil, &Error{Op: "read", Object: "transitions", Err: err}
 	}
-	slices.SortFunc(list, func(a, b QPTransition) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Change, b.Change), cmp.Compare(a.From, b.From))
-	})
+	list = append(list, s.ended.list()...)
+	slices.SortFunc(list, QPTransition.compare)
 	return list, nil
+}
+
+func (n tableNames) transition(k *objects.ConnectionsTransitionKey, t *objects.ConnectionsTransition) QPTransition {
+	return QPTransition{
+		PID: int(k.Tgid), Command: n.commands[k.Tgid], Device: n.devices[k.Device], Type: QPType(k.Type),
+		Change: Change(k.Change), From: QPState(k.From), To: QPState(k.To), Err: syscall.Errno(-k.Error),
+		Count: t.Count, Sum: time.Duration(t.Sum), Longest: time.Duration(t.Longest),
+	}
 }

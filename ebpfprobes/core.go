@@ -1,9 +1,7 @@
 package ebpfprobes
 
 import (
-	"context"
 	"errors"
-	"iter"
 	"os"
 	"slices"
 	"sync"
@@ -14,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes/internal/kernel"
-	"github.com/peerdirect/peerdirect/ebpfprobes/internal/objects"
 )
 
 // session is what the sessions of all purposes have: programs, their maps, and where
@@ -27,8 +24,7 @@ type session struct {
 	reader  *ringbuf.Reader // nil if nothing is sent
 	// Of the programs: calls that began in another have lost their ends. nil if they have none.
 	generation *ebpf.Variable
-	began      time.Time // of the clock of the programs' times
-	mono       time.Duration
+	clock      wallClock
 
 	mu       sync.Mutex // over what is attached
 	attached attachments
@@ -36,6 +32,7 @@ type session struct {
 	modules  []string         // of RDMA, when Attach looked
 	missed   uint64           // of programs that were detached
 	shed     map[place]string // what stays detached, and why
+	detached chan struct{}    // closed when all is detached; nil while it is
 	closed   bool
 }
 
@@ -54,6 +51,9 @@ func (s *session) open(purpose string, table []point, load func() (*ebpf.Collect
 	if s.spec, err = load(); err != nil {
 		return &Error{Op: "read", Object: "programs", Err: err}
 	}
+	for _, p := range s.spec.Programs {
+		p.KernelVersion = anyVersion
+	}
 	for name, v := range constants {
 		if err := s.spec.Variables[name].Set(v); err != nil {
 			return &Error{Op: "set", Object: name, Err: err}
@@ -68,7 +68,6 @@ func (s *session) open(purpose string, table []point, load func() (*ebpf.Collect
 			return &Error{Op: "read", Object: ring, Err: err}
 		}
 	}
-	s.began, s.mono = time.Now(), monotonic()
 	return nil
 }
 
@@ -97,89 +96,8 @@ func (s *session) makeMaps() error {
 	return nil
 }
 
-// anew makes the programs forget what was in flight when programs were detached.
-func (s *session) anew() error {
-	if m := s.maps["pending"]; m != nil { // of completions
-		var (
-			key   objects.CompletionsPendingKey
-			value objects.CompletionsPending
-			keys  []objects.CompletionsPendingKey
-		)
-		all := m.Iterate()
-		for all.Next(&key, &value) {
-			keys = append(keys, key)
-		}
-		err := all.Err()
-		for _, k := range keys {
-			if e := m.Delete(k); e != nil && !errors.Is(e, ebpf.ErrKeyNotExist) {
-				err = errors.Join(err, e)
-			}
-		}
-		if err != nil {
-			return &Error{Op: "empty", Object: "pending", Err: err}
-		}
-	}
-	return s.raise()
-}
-
-// raise makes calls that are in flight lost.
-func (s *session) raise() error {
-	if s.generation == nil {
-		return nil
-	}
-	var n uint32
-	err := s.generation.Get(&n)
-	if err == nil {
-		err = s.generation.Set(n + 1)
-	}
-	if err != nil {
-		return &Error{Op: "set", Object: "generation", Err: err}
-	}
-	return nil
-}
-
-// samples gives what the programs send until the context ends, to the last that was sent
-// before; then it ends without an error. A sample is good until the next.
-func (s *session) samples(ctx context.Context) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		if s.reader == nil {
-			yield(nil, &Error{Op: "read", Object: "events", Err: errors.New("the session was begun without Events in its filter")})
-			return
-		}
-		// A deadline does not end a Read that waits.
-		stop := context.AfterFunc(ctx, func() { s.reader.Flush() })
-		defer stop()
-		var record ringbuf.Record
-		left := -1 // bytes to read after the end: what is sent meanwhile is not followed
-		for {
-			if left < 0 && ctx.Err() != nil {
-				left = s.reader.AvailableBytes()
-			}
-			if left == 0 {
-				return
-			}
-			err := s.reader.ReadInto(&record)
-			switch {
-			case errors.Is(err, ringbuf.ErrFlushed) && ctx.Err() == nil:
-				continue // of a context before
-			case errors.Is(err, ringbuf.ErrFlushed), errors.Is(err, os.ErrClosed):
-				return
-			case err != nil:
-				yield(nil, &Error{Op: "read", Object: "events", Err: err})
-				return
-			}
-			if left > 0 {
-				left = max(left-8-(len(record.RawSample)+7)&^7, 0) // with its header, as the ring holds it
-			}
-			if !yield(record.RawSample, nil) {
-				return
-			}
-		}
-	}
-}
-
 // at is when the programs' clock showed ns.
-func (s *session) at(ns uint64) time.Time { return s.began.Add(time.Duration(ns) - s.mono) }
+func (s *session) at(ns uint64) time.Time { return s.clock.at(ns) }
 
 // Attach attaches where programs are not attached: at the start, after Detach, and when
 // modules were loaded meanwhile, see Stale. What is attached stays so.
@@ -189,6 +107,10 @@ func (s *session) Attach() error {
 	if s.closed {
 		return os.ErrClosed
 	}
+	return s.attach()
+}
+
+func (s *session) attach() error {
 	if len(s.attached.sites) == 0 {
 		if err := s.anew(); err != nil {
 			return err
@@ -196,7 +118,7 @@ func (s *session) Attach() error {
 	}
 	k, can := kernel.Open(), findCapabilities()
 	sites := resolve(k, s.purpose, s.table, can)
-	s.modules = k.Modules()
+	s.modules, s.attached.tellsMisses = k.Modules(), tellsMisses(k)
 	attached := make(map[place]*attachment)
 	for _, a := range s.attached.sites {
 		attached[a.probe.place()] = a
@@ -211,13 +133,18 @@ func (s *session) Attach() error {
 	for _, a := range s.attached.sites {
 		attached[a.probe.place()] = a
 	}
+	if s.detached == nil {
+		s.detached = make(chan struct{})
+	}
 	s.probes = s.probes[:0]
-	for i := range sites {
+	for _, i := range standInsLast(sites) {
 		if why, ok := s.shed[sites[i].probe.place()]; ok && sites[i].probe.Usable == Yes {
 			sites[i].probe.Usable, sites[i].probe.Why, sites[i].probe.By = No, why, ""
 		}
 		if a := attached[sites[i].probe.place()]; a != nil {
 			sites[i].probe = a.probe
+		} else if sites[i].standsBy(sites) {
+			continue
 		} else {
 			s.attached.attach(k, s.spec, s.maps, &sites[i], can)
 		}
@@ -242,8 +169,26 @@ func (s *session) Detach() error {
 }
 
 func (s *session) detach() error {
+	if s.detached != nil {
+		close(s.detached)
+		s.detached = nil
+	}
 	s.missed += s.attached.missed()
 	return s.attached.close()
+}
+
+// idle tells whether nothing is attached: ends are missed then.
+func (s *session) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.closed && len(s.attached.sites) == 0
+}
+
+// plays tells whether a role's programs are attached.
+func (s *session) plays(role string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.attached.sites, func(a *attachment) bool { return a.probe.Role == role })
 }
 
 // Probes tells what is attached, and what is not and why.
@@ -271,11 +216,12 @@ func (s *session) Close() error {
 	return errors.Join(errs...)
 }
 
-// runsMissed counts the runs that the kernel left out.
-func (s *session) runsMissed() uint64 {
+// runsMissed counts the runs that the kernel left out, and the return probes of which it
+// does not tell.
+func (s *session) runsMissed() (missed, untold uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.missed + s.attached.missed()
+	return s.missed + s.attached.missed(), s.attached.untold()
 }
 
 // counter sums a counter of the programs over the processors.
@@ -294,8 +240,9 @@ func (s *session) counter(c uint32) (n uint64, err error) {
 func probesOf(purpose string, table []point) []Probe {
 	k := kernel.Open()
 	var probes []Probe
-	for _, s := range resolve(k, purpose, table, findCapabilities()) {
-		probes = append(probes, s.probe)
+	sites := resolve(k, purpose, table, findCapabilities())
+	for i := range sites {
+		probes = append(probes, sites[i].planned(sites))
 	}
 	return probes
 }

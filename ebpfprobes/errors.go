@@ -1,7 +1,6 @@
 package ebpfprobes
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -21,6 +20,7 @@ type ErrorFilter struct {
 // ErrorSession follows failures until it is closed.
 type ErrorSession struct {
 	session
+	ended endedErrors
 }
 
 // Errors begins to follow what fails.
@@ -69,23 +69,36 @@ func (s *ErrorSession) Events(ctx context.Context) iter.Seq2[Failure, error] {
 
 // Rows gives what was counted until now, the most frequent first.
 func (s *ErrorSession) Rows() ([]ErrorRow, error) {
-	devices, err := s.names("devices")
+	s.ended.mu.Lock()
+	defer s.ended.mu.Unlock()
+	devices, err := s.devices()
 	if err != nil {
 		return nil, err
 	}
-	list, err := table(s.maps["failures"], func(k objects.ErrorsFailureKey, f objects.ErrorsFailure) ErrorRow {
-		return ErrorRow{
-			ErrorSort: sortOf(&k, &f.Command, devices[k.Device]), Command: text(f.Comm[:]), Count: f.Count,
-			First: s.at(f.First), Last: s.at(f.Last), Number: f.Number, Cause: causeOf(&f.Command),
+	read := func() ([]ErrorRow, error) {
+		return table(s.maps["failures"], func(k objects.ErrorsFailureKey, f objects.ErrorsFailure) ErrorRow {
+			return s.row(&k, &f, devices)
+		})
+	}
+	list, err := read()
+	if err == nil && halfFull(s.maps["failures"], len(list)) {
+		if err = s.retire(devices); err == nil {
+			list, err = read()
 		}
-	})
+	}
 	if err != nil {
 		return nil, &Error{Op: "read", Object: "failures", Err: err}
 	}
-	slices.SortFunc(list, func(a, b ErrorRow) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Class, b.Class), cmp.Compare(a.PID, b.PID), cmp.Compare(a.What, b.What))
-	})
+	list = append(list, s.ended.list()...)
+	slices.SortFunc(list, ErrorRow.compare)
 	return list, nil
+}
+
+func (s *ErrorSession) row(k *objects.ErrorsFailureKey, f *objects.ErrorsFailure, devices map[uint32]string) ErrorRow {
+	return ErrorRow{
+		ErrorSort: sortOf(k, &f.Command, devices[k.Device]), Command: text(f.Comm[:]), Count: f.Count,
+		First: s.at(f.First), Last: s.at(f.Last), Number: f.Number, Cause: causeOf(&f.Command),
+	}
 }
 
 func sortOf(k *objects.ErrorsFailureKey, c *objects.ErrorsCommand, device string) ErrorSort {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // ErrorClass is what failed.
@@ -30,7 +32,7 @@ type CommandFailure struct {
 
 // String gives what the driver told.
 func (c CommandFailure) String() string {
-	s := fmt.Sprintf("%s: %s", c.What, errnoName(c.Err))
+	s := fmt.Sprintf("%s: %s", c.What, errname.Of(c.Err))
 	if c.Status != 0 || c.Syndrome != 0 {
 		s += fmt.Sprintf(" (status %#x, syndrome %#x)", c.Status, c.Syndrome)
 	}
@@ -40,7 +42,7 @@ func (c CommandFailure) String() string {
 // ErrorSort tells failures apart that are not alike.
 type ErrorSort struct {
 	Class  ErrorClass
-	PID    int    // 0 is unknown, or the kernel's own
+	PID    int    // 0 is unknown, or the kernel's own, or see ErrorRow.Ended
 	Device string // "" is unknown
 	What   string // what failed: "MR: reg (write)", "efa_com_create_qp", "QP_FATAL", "WR_FLUSH_ERR"
 	Err    syscall.Errno
@@ -67,7 +69,10 @@ func (e ErrorSort) Question() bool {
 // ErrorRow counts failures that are alike.
 type ErrorRow struct {
 	ErrorSort
-	Command     string // the thread's name; "" is unknown
+	Command string // the thread's name; "" is unknown
+	// Ended tells of a row of processes of that name that are no more. Those of one name
+	// become one when the kernel's table is half full; PID is 0 then.
+	Ended       bool
 	Count       uint64
 	First, Last time.Time
 	Number      uint32 // the last one's queue pair or port; 0 is not told

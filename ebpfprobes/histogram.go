@@ -10,11 +10,12 @@ type Histogram struct {
 	Count   uint64
 	Sum     time.Duration
 	Longest time.Duration
-	Slots   []uint64 // SlotRange tells of what; nil if Count is 0
+	Slots   []uint64 // SlotRange tells of what; nil if Count is 0, and of phase Tracing
 }
 
-// count takes the programs' slots. Their sum is the count, so that both are of one moment.
-func (h *Histogram) count(slots []uint32) {
+// countSlots takes the programs' slots. Their sum is the count, so that both are of one
+// moment.
+func countSlots[N uint32 | uint64](h *Histogram, slots []N) {
 	for _, n := range slots {
 		h.Count += uint64(n)
 	}
@@ -42,9 +43,9 @@ func slotLow(slot int) time.Duration {
 }
 
 // Quantile gives the duration that a part q of all is not above, within its slot by
-// proportion; 0 of an empty histogram.
+// proportion; 0 of a histogram without slots.
 func (h *Histogram) Quantile(q float64) time.Duration {
-	if h.Count == 0 {
+	if h.Count == 0 || h.Slots == nil {
 		return 0
 	}
 	rank := q * float64(h.Count)
@@ -78,7 +79,7 @@ func (h *Histogram) Add(o *Histogram) {
 	h.Count += o.Count
 	h.Sum += o.Sum
 	h.Longest = max(h.Longest, o.Longest)
-	if h.Slots == nil {
+	if h.Slots == nil && o.Slots != nil {
 		h.Slots = make([]uint64, len(o.Slots))
 	}
 	for i, n := range o.Slots {

@@ -1,86 +1,222 @@
 package ebpfprobes
 
 import (
-	"io/fs"
+	"bufio"
+	"bytes"
 	"os"
 	"path"
+	"slices"
 	"strconv"
-	"strings"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// holders gives the inodes of the dma-bufs that a process has open or mapped; nil if
-// nobody asks. Looking through all processes is dear: it is worth it for dma-bufs that
-// have survived an interval, each time if their process is gone, else once a minute.
-func (s *LeakSession) holders(rows map[siteKey]*LeakRow) map[uint64]bool {
-	ask := false
-	for _, r := range rows {
-		if r.Resource == DMABuffer && r.Survivors > 0 && (r.Gone || time.Since(s.scanned) > time.Minute) {
-			ask = true
+// HolderBudget is how long a report of leaks may look through processes for those that
+// hold dma-bufs. What one process takes is on top of it.
+const HolderBudget = 100 * time.Millisecond
+
+// askAgain is how long it is taken for granted that no process holds a dma-buf.
+const askAgain = time.Minute
+
+// search asks who holds the dma-bufs that have survived an interval. Their makers, and
+// who held one before, are asked first; all processes only for what these do not hold.
+func (s *LeakSession) search(rows map[siteKey]*LeakRow) {
+	makers := make(map[uint64]int)
+	for key, inodes := range s.inodes {
+		for _, inode := range inodes {
+			makers[inode] = 0
+			if r := rows[key]; r != nil && !r.Gone {
+				makers[inode] = r.PID
+			}
 		}
 	}
-	if !ask {
-		return nil
-	}
-	s.scanned = time.Now()
-	return bufferHolders("/proc")
+	s.holders.look("/proc", makers, HolderBudget)
 }
 
-// bufferHolders looks through the processes of a /proc. Processes end meanwhile: what
-// cannot be read is passed over.
-func bufferHolders(proc string) map[uint64]bool {
-	held := make(map[uint64]bool)
-	entries, _ := os.ReadDir(proc)
-	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err != nil {
+// holderSearch looks for the processes that hold dma-bufs, by inode. The zero value has
+// not looked.
+type holderSearch struct {
+	holder map[uint64]holding   // who held it when it was last looked
+	unheld map[uint64]time.Time // when a pass through all processes had not found one
+
+	// The pass that is under way: processes to look at yet, and for what.
+	left   []int
+	sought []uint64
+
+	visitor
+}
+
+type holding struct {
+	pid int
+	at  time.Time
+}
+
+// holds tells whether a process holds a dma-buf, as far as that is known.
+func (h *holderSearch) holds(inode uint64) (held, known bool) {
+	if _, held = h.holder[inode]; held {
+		return true, true
+	}
+	_, known = h.unheld[inode]
+	return false, known
+}
+
+// look brings up to date what is known of dma-bufs, whose makers are given where they are
+// alive. It takes as long as the budget, and one process at least.
+func (h *holderSearch) look(proc string, makers map[uint64]int, budget time.Duration) {
+	now := time.Now()
+	until := now.Add(budget)
+	if h.unheld == nil {
+		h.unheld = make(map[uint64]time.Time)
+	}
+	for inode := range h.unheld {
+		if _, ok := makers[inode]; !ok {
+			delete(h.unheld, inode)
+		}
+	}
+	asked := make(map[int]bool)
+	before := h.holder
+	h.holder = make(map[uint64]holding)
+	visit := func(pid int) {
+		if pid == 0 || asked[pid] {
+			return
+		}
+		asked[pid] = true
+		h.visit(path.Join(proc, strconv.Itoa(pid)), func(inode uint64) {
+			if _, wanted := makers[inode]; wanted {
+				h.holder[inode] = holding{pid, now}
+				delete(h.unheld, inode)
+			}
+		})
+	}
+	for inode, maker := range makers {
+		last, was := before[inode]
+		if was && (last.pid == maker && now.Sub(last.at) < askAgain || time.Now().After(until)) {
+			h.holder[inode] = last
 			continue
 		}
-		process := path.Join(proc, e.Name())
-		opened(process, held)
-		mapped(process, held)
+		for _, pid := range []int{maker, last.pid} {
+			if _, found := h.holder[inode]; !found {
+				visit(pid)
+			}
+		}
 	}
-	return held
+	h.pass(proc, makers, until, visit)
+}
+
+// pass goes on with the pass through all processes, or begins one where there is need.
+func (h *holderSearch) pass(proc string, makers map[uint64]int, until time.Time, visit func(int)) {
+	found := func(inode uint64) bool {
+		_, wanted := makers[inode]
+		_, held := h.holder[inode]
+		return held || !wanted
+	}
+	if len(h.left) == 0 {
+		h.sought = h.sought[:0]
+		for inode := range makers {
+			if at, known := h.unheld[inode]; !found(inode) && (!known || time.Since(at) > askAgain) {
+				h.sought = append(h.sought, inode)
+			}
+		}
+		if len(h.sought) == 0 {
+			return
+		}
+		h.left = pidsOf(proc)
+	}
+	for len(h.left) > 0 {
+		if h.sought = slices.DeleteFunc(h.sought, found); len(h.sought) == 0 {
+			h.left = nil
+			return
+		}
+		last := len(h.left) - 1
+		visit(h.left[last])
+		h.left = h.left[:last]
+		if time.Now().After(until) && len(h.left) > 0 {
+			return
+		}
+	}
+	for _, inode := range h.sought {
+		if !found(inode) {
+			h.unheld[inode] = time.Now()
+		}
+	}
+}
+
+// pidsOf gives the processes of a /proc.
+func pidsOf(proc string) (pids []int) {
+	d, err := os.Open(proc)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// visitor looks at processes, with memory that it keeps from one to the next. Processes
+// end meanwhile: what cannot be read is passed over.
+type visitor struct {
+	link  [64]byte
+	lines *bufio.Reader
 }
 
 // bufferName is how the kernel names dma-bufs (drivers/dma-buf/dma-buf.c,
 // dmabuffs_dname).
-const bufferName = "/dmabuf:"
+var bufferName = []byte("/dmabuf:")
 
-func opened(process string, held map[uint64]bool) {
-	folder := path.Join(process, "fd")
-	entries, _ := os.ReadDir(folder)
-	for _, e := range entries {
-		name := path.Join(folder, e.Name())
-		if to, err := os.Readlink(name); err != nil || !strings.HasPrefix(to, bufferName) {
-			continue
-		}
-		if info, err := os.Stat(name); err == nil {
-			held[inodeOf(info)] = true
-		}
-	}
+// visit gives the inodes of the dma-bufs that a process has open or mapped.
+func (v *visitor) visit(process string, give func(inode uint64)) {
+	v.opened(path.Join(process, "fd"), give)
+	v.mapped(path.Join(process, "maps"), give)
 }
 
-func inodeOf(info fs.FileInfo) uint64 {
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return s.Ino
+func (v *visitor) opened(folder string, give func(uint64)) {
+	d, err := os.Open(folder)
+	if err != nil {
+		return
 	}
-	return 0
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	for _, name := range names {
+		n, err := unix.Readlinkat(int(d.Fd()), name, v.link[:])
+		if err != nil || !bytes.HasPrefix(v.link[:n], bufferName) {
+			continue
+		}
+		var s unix.Stat_t
+		if unix.Fstatat(int(d.Fd()), name, &s, 0) == nil {
+			give(s.Ino)
+		}
+	}
 }
 
 // mapped takes the inode of lines "start-end perms offset device inode path".
-func mapped(process string, held map[uint64]bool) {
-	text, err := os.ReadFile(path.Join(process, "maps"))
-	if err != nil || !strings.Contains(string(text), bufferName) {
+func (v *visitor) mapped(maps string, give func(uint64)) {
+	f, err := os.Open(maps)
+	if err != nil {
 		return
 	}
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		if len(f) < 6 || !strings.HasPrefix(f[5], bufferName) {
-			continue
+	defer f.Close()
+	if v.lines == nil {
+		v.lines = bufio.NewReaderSize(f, 16<<10)
+	} else {
+		v.lines.Reset(f)
+	}
+	for {
+		line, err := v.lines.ReadSlice('\n')
+		if bytes.Contains(line, bufferName) {
+			if f := bytes.Fields(line); len(f) >= 6 && bytes.HasPrefix(f[5], bufferName) {
+				if inode, err := strconv.ParseUint(string(f[4]), 10, 64); err == nil {
+					give(inode)
+				}
+			}
 		}
-		if inode, err := strconv.ParseUint(f[4], 10, 64); err == nil {
-			held[inode] = true
+		if err != nil && err != bufio.ErrBufferFull {
+			return
 		}
 	}
 }

@@ -1,32 +1,128 @@
 package ebpfprobes
 
 import (
-	"maps"
+	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
+	"time"
 )
 
-func TestBufferHolders(t *testing.T) {
+// fakeProc makes a /proc of processes that have the dma-bufs mapped that are given by
+// process, and descriptors of other things.
+func fakeProc(t testing.TB, processes, descriptors int, mapped map[int][]uint64) string {
+	t.Helper()
 	proc := t.TempDir()
-	for name, text := range map[string]string{
-		"1/maps": "7f0000000000-7f0000001000 rw-s 00000000 00:0b 42                         /dmabuf:\n" +
-			"7f0000001000-7f0000002000 rw-s 00000000 00:0b 43                         /dmabuf:frame 1\n" +
-			"7f0000002000-7f0000003000 rw-p 00000000 00:00 0 \n" +
-			"7f0000003000-7f0000004000 r-xp 00000000 08:01 44                         /usr/lib/dmabuf:\n",
-		"2/maps":    "broken\n",
-		"self/maps": "7f0000000000-7f0000001000 rw-s 00000000 00:0b 99                         /dmabuf:\n",
-	} {
-		path := filepath.Join(proc, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	for pid := 1; pid <= processes; pid++ {
+		folder := filepath.Join(proc, fmt.Sprint(pid))
+		if err := os.MkdirAll(filepath.Join(folder, "fd"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		for fd := range descriptors {
+			if err := os.Symlink("/dev/null", filepath.Join(folder, "fd", fmt.Sprint(fd))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text := "7f0000002000-7f0000003000 rw-p 00000000 00:00 0 \n" +
+			"7f0000003000-7f0000004000 r-xp 00000000 08:01 44                         /usr/lib/dmabuf:\n"
+		for _, inode := range mapped[pid] {
+			text += fmt.Sprintf("7f0000000000-7f0000001000 rw-s 00000000 00:0b %d                         /dmabuf:frame 1\nbroken\n", inode)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "maps"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := slices.Sorted(maps.Keys(bufferHolders(proc))); !slices.Equal(got, []uint64{42, 43}) {
-		t.Errorf("%v, want 42 and 43", got)
+	if err := os.Symlink("1", filepath.Join(proc, "self")); err != nil {
+		t.Fatal(err)
 	}
+	return proc
+}
+
+// TestHolders: makers are asked first, all processes only for what nobody is known to
+// hold, and no report takes longer than its budget and one process.
+func TestHolders(t *testing.T) {
+	const processes = 9
+	proc := fakeProc(t, processes, 1, map[int][]uint64{1: {42, 44}, 2: {43}, 9: {45}})
+	var h holderSearch
+	type answer struct{ held, known bool }
+	check := func(when string, want map[uint64]answer) {
+		t.Helper()
+		for inode, w := range want {
+			if held, known := h.holds(inode); (answer{held, known}) != w {
+				t.Errorf("%s: %d: held %v, known %v; want %+v", when, inode, held, known, w)
+			}
+		}
+	}
+	h.look(proc, map[uint64]int{42: 1, 43: 2}, 0)
+	check("by their makers", map[uint64]answer{42: {true, true}, 43: {true, true}, 44: {false, false}})
+	if len(h.left) > 0 {
+		t.Errorf("looks through all processes for what their makers hold")
+	}
+	// The maker of 44 is another, that of 50 has ended: nobody holds it.
+	makers := map[uint64]int{44: 2, 50: 0}
+	looks := 0
+	for ; looks < 2*processes; looks++ {
+		h.look(proc, makers, 0)
+		if _, known := h.holds(50); known {
+			break
+		}
+		if held, known := h.holds(44); known && !held {
+			t.Fatal("44 is held, and said not to be")
+		}
+	}
+	if looks < processes-1 {
+		t.Errorf("went through %d processes in %d looks without time", processes, looks+1)
+	}
+	check("after a whole pass", map[uint64]answer{44: {true, true}, 50: {false, true}, 42: {false, false}})
+	if h.look(proc, makers, time.Hour); len(h.left) > 0 {
+		t.Error("looks again at once for what nobody holds")
+	}
+	h.unheld[50] = time.Now().Add(-2 * askAgain)
+	h.look(proc, makers, 0)
+	if len(h.left) != processes-1 {
+		t.Errorf("%d processes are left of a pass after a minute", len(h.left))
+	}
+	h.look(proc, map[uint64]int{}, time.Hour)
+	check("when it has ended", map[uint64]answer{44: {false, false}, 50: {false, false}})
+}
+
+// BenchmarkHolders is what a report takes on a machine with 4,000 processes of 32
+// descriptors each, where 64 dma-bufs have outlived their makers.
+func BenchmarkHolders(b *testing.B) {
+	const processes = 4000
+	mapped, makers := make(map[int][]uint64), make(map[uint64]int)
+	for i := range 64 {
+		mapped[1+i*60] = append(mapped[1+i*60], uint64(100+i))
+		makers[uint64(100+i)] = 0
+	}
+	proc := fakeProc(b, processes, 32, mapped)
+	for name, budget := range map[string]time.Duration{"pass": time.Hour, "budget": HolderBudget} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				var h holderSearch
+				h.look(proc, makers, budget)
+			}
+		})
+	}
+	b.Run("known", func(b *testing.B) {
+		var h holderSearch
+		h.look(proc, makers, time.Hour)
+		b.ReportAllocs()
+		for b.Loop() {
+			h.look(proc, makers, HolderBudget)
+		}
+	})
+	b.Run("makers", func(b *testing.B) {
+		alive := make(map[uint64]int)
+		for pid, inodes := range mapped {
+			alive[inodes[0]] = pid
+		}
+		var h holderSearch
+		h.look(proc, alive, time.Hour)
+		b.ReportAllocs()
+		for b.Loop() {
+			h.look(proc, alive, HolderBudget)
+		}
+	})
 }

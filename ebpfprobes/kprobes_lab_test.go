@@ -48,7 +48,20 @@ func testWithoutFentry(t *testing.T) {
 				attached++
 			}
 		}
-		t.Logf("%s: %d probes", p.purpose, attached)
+		s.attached.tellsMisses = tellsMisses(k)
+		missed, untold := s.runsMissed()
+		t.Logf("%s: %d probes; %d runs missed, of %d return probes it is not told", p.purpose, attached, missed, untold)
+		if (untold > 0) == s.attached.tellsMisses {
+			t.Errorf("%s: %d return probes of which the kernel does not tell; it tells: %v", p.purpose, untold, s.attached.tellsMisses)
+		}
+		for _, site := range s.attached.sites {
+			for _, l := range site.links {
+				info, err := l.Info()
+				if site.probe.By == ByKprobe && s.attached.tellsMisses && (err != nil || info.PerfEvent() == nil || info.PerfEvent().Kprobe() == nil) {
+					t.Errorf("%s: %v: the kernel does not tell of the probe: %v", p.purpose, site.probe, err)
+				}
+			}
+		}
 		if attached < 3 {
 			t.Errorf("%s: only %d probes are attached", p.purpose, attached)
 		}

@@ -1,9 +1,9 @@
 package ebpfprobes
 
 import (
-	"fmt"
-	"path/filepath"
 	"time"
+
+	"github.com/peerdirect/peerdirect/ebpfprobes/internal/symbols"
 )
 
 // Resource is a sort of object of the kernel that a process makes.
@@ -20,7 +20,7 @@ const (
 // String names the sort as the field's tools do.
 func (r Resource) String() string { return word(r, "pd", "cq", "qp", "mr", "dma-buf") }
 
-// Verdict is what is thought of the objects that one stack made. docs/tracing.md has the
+// Verdict is what is thought of the objects that one stack made. docs/tracing-reference.md has the
 // rules.
 type Verdict uint8
 
@@ -49,16 +49,7 @@ type Frame struct {
 }
 
 // String gives the function and its file's name, or as much as is known.
-func (f Frame) String() string {
-	file := filepath.Base(f.File)
-	switch {
-	case f.Function != "":
-		return fmt.Sprintf("%s+%#x (%s)", f.Function, f.Offset, file)
-	case f.File != "":
-		return fmt.Sprintf("%s+%#x", file, f.Offset)
-	}
-	return fmt.Sprintf("%#x", f.Address)
-}
+func (f Frame) String() string { return symbols.Frame(f).String() }
 
 // LeakRow tells of the objects of one sort that one stack of a process made on a device.
 type LeakRow struct {
@@ -78,10 +69,12 @@ type LeakRow struct {
 	Oldest    time.Time
 
 	// Gone tells that the process has ended. Unheld counts the dma-bufs that no process
-	// has open or mapped: the kernel's importers alone hold them. Of a process that is
-	// there that is asked once a minute.
-	Gone   bool
-	Unheld uint64
+	// has open or mapped: the kernel's importers alone hold them. That is asked of those
+	// that have survived an interval, and answered once a minute. Unsearched are those of
+	// which it is not known yet: a report looks through processes for so long only
+	// (HolderBudget), and the next one goes on.
+	Gone               bool
+	Unheld, Unsearched uint64
 
 	Verdict Verdict
 	Stack   []Frame // innermost first

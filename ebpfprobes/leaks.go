@@ -40,7 +40,7 @@ type LeakSession struct {
 	last      map[birthKey]*siteHistory // of the last report; nil is too young
 	seen      map[birthKey]bool
 	inodes    map[siteKey][]uint64 // of dma-bufs, while a report is made
-	scanned   time.Time            // when all processes were last looked through
+	holders   holderSearch         // of dma-bufs
 }
 
 // Leaks begins to follow the births and ends of objects. Those that are older than the
@@ -71,24 +71,51 @@ func Leaks(f LeakFilter) (*LeakSession, error) {
 	return s, nil
 }
 
-// Attach attaches again, and begins anew: what ended meanwhile is not known.
+// Attach attaches as all sessions do. After Detach it begins anew: what ended meanwhile is
+// not known. Without that, when modules have come or gone, what is alive stays known, with
+// its history. RDMA objects end with the module that would tell of their ends.
 func (s *LeakSession) Attach() error {
 	s.reporting.Lock()
 	defer s.reporting.Unlock()
-	if err := s.Detach(); err != nil {
-		return err
+	if s.idle() {
+		if err := s.forget(func(*liveObject) bool { return true }); err != nil {
+			return err
+		}
+		s.sites, s.last, s.seen = make(map[siteKey]*siteHistory), nil, make(map[birthKey]bool)
+		return s.session.Attach()
 	}
+	told := s.plays(endOfRDMAObjects)
+	err := s.session.Attach()
+	if told && !s.plays(endOfRDMAObjects) {
+		err = errors.Join(err, s.forget(func(o *liveObject) bool { return Resource(o.Resource) != DMABuffer }))
+	}
+	return err
+}
+
+// forget takes objects for ended.
+func (s *LeakSession) forget(which func(*liveObject) bool) error {
 	all, err := s.objects()
 	if err != nil {
 		return err
 	}
-	for _, o := range all {
-		if err := s.maps["objects"].Delete(o.key.address); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+	for i := range all {
+		if !which(&all[i]) {
+			continue
+		}
+		if err := s.maps["objects"].Delete(all[i].key.address); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			return &Error{Op: "empty", Object: "objects", Err: err}
 		}
 	}
-	s.sites, s.last, s.seen = make(map[siteKey]*siteHistory), nil, make(map[birthKey]bool)
-	return s.session.Attach()
+	return nil
+}
+
+// Losses tells what was not seen or kept. Events are stacks of processes.
+func (s *LeakSession) Losses() (Losses, error) {
+	l, err := s.session.Losses()
+	if err == nil {
+		l.Stacks, err = s.counter(uint32(objects.LifecycleCounterLOST_STACKS))
+	}
+	return l, err
 }
 
 // Close detaches and frees everything. It may be called twice.

@@ -25,7 +25,6 @@ type siteKey struct {
 type siteHistory struct {
 	history []sample
 	ended   uint64
-	unheld  uint64 // when that was last asked
 }
 
 // liveObject is an object of the kernel's table.
@@ -151,7 +150,7 @@ func (s *LeakSession) group(all []liveObject, devices map[uint32]string) map[sit
 		} else {
 			r.Born++
 		}
-		if r.Resource == DMABuffer {
+		if r.Resource == DMABuffer && s.seen[o.key] {
 			s.inodes[key] = append(s.inodes[key], o.Inode)
 		}
 	}
@@ -191,21 +190,20 @@ func (s *LeakSession) judge(rows map[siteKey]*LeakRow) {
 		}
 		r.Gone = !living[key.process]
 	}
-	held := s.holders(rows)
+	s.search(rows)
 	for key, r := range rows {
 		site := s.sites[key]
 		if first := site.history[max(0, len(site.history)-1-s.window)]; len(site.history) > 0 {
 			r.Grown = int64(r.Survivors) - int64(first.survivors)
 		}
-		if held != nil {
-			site.unheld = 0
-			for _, inode := range s.inodes[key] {
-				if !held[inode] {
-					site.unheld++
-				}
+		for _, inode := range s.inodes[key] {
+			switch held, known := s.holders.holds(inode); {
+			case !known:
+				r.Unsearched++
+			case !held:
+				r.Unheld++
 			}
 		}
-		r.Unheld = min(site.unheld, r.Alive)
 		switch {
 		case key.kernel:
 			r.Verdict = verdict(site.history, s.window)

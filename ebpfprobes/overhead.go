@@ -141,8 +141,20 @@ func (o Overhead) OverBudget(budget float64) (drop []ProbeCost, within bool) {
 
 // Measure lets the kernel measure what the attached programs cost for a while. The
 // measurement costs itself, so it should not go on all the time. It needs CAP_SYS_ADMIN.
-// If the context ends earlier, so does the measurement, without an error.
+// If the context ends earlier, so does the measurement, without an error, and so it does
+// when the session detaches. While it is detached there is nothing to measure: the
+// overhead is none, over no time.
+//
+// The kernel measures for all its programs as long as a descriptor is open, which it
+// closes itself if this process is killed.
 func (s *session) Measure(ctx context.Context, window time.Duration) (Overhead, error) {
+	o := Overhead{Began: time.Now(), CPUs: onlineCPUs(os.DirFS("/"))}
+	s.mu.Lock()
+	detached := s.detached
+	s.mu.Unlock()
+	if detached == nil {
+		return o, nil
+	}
 	statistics, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err != nil {
 		return Overhead{}, &Error{Op: "enable", Object: "run-time statistics", Err: err}
@@ -151,10 +163,15 @@ func (s *session) Measure(ctx context.Context, window time.Duration) (Overhead, 
 	s.mu.Lock()
 	before := s.attached.runs()
 	s.mu.Unlock()
-	o := Overhead{Began: time.Now(), CPUs: onlineCPUs(os.DirFS("/"))}
+	o.Began = time.Now()
+	over := time.NewTimer(window)
+	defer over.Stop()
 	select {
 	case <-ctx.Done():
-	case <-time.After(window):
+	case <-detached:
+		// What has been detached cannot be asked what it cost.
+		return Overhead{Began: o.Began, CPUs: o.CPUs}, nil
+	case <-over.C:
 	}
 	s.mu.Lock()
 	after := s.attached.runs()
@@ -183,5 +200,9 @@ func (s *session) Shed(p Probe, why string) error {
 	}
 	missed, err := s.attached.drop(p.place())
 	s.missed += missed
-	return errors.Join(err, s.raise())
+	err = errors.Join(err, s.raise())
+	if err == nil && hasStandIn(s.table, p.Role) {
+		err = s.attach()
+	}
+	return err
 }

@@ -36,13 +36,18 @@ func TestMeasureAndShed(t *testing.T) {
 	cancel()
 	o := <-measured
 	costs := make(map[string]ebpfprobes.ProbeCost)
+	roles := make(map[string]uint64)
 	for _, c := range o.Probes {
 		costs[c.Probe.Function] = c
+		roles[c.Probe.Role] += c.Hits
+		if c.Hits > 0 && (c.Ran <= 0 || c.Way <= 0) {
+			t.Errorf("%+v", c)
+		}
 	}
 	// Each at its beginning and its end.
-	for _, function := range []string{"ib_uverbs_reg_mr", "ib_dereg_mr_user"} {
-		if c := costs[function]; c.Hits != 2*calls || c.Ran <= 0 || c.Way <= 0 {
-			t.Errorf("%s: %+v, want %d hits", function, c, 2*calls)
+	for _, role := range []string{"driver's operation", "deregistering"} {
+		if roles[role] != 2*calls {
+			t.Errorf("%s: %d hits, want %d", role, roles[role], 2*calls)
 		}
 	}
 	pin, ok := costs["pin_user_pages_fast"]
@@ -74,6 +79,26 @@ func TestMeasureAndShed(t *testing.T) {
 	if all, pins := pinned(); all != calls || pins != calls {
 		t.Fatalf("%d calls, %d that pinned", all, pins)
 	}
+	shedWholeCalls := func() {
+		before, _ := pinned()
+		for _, p := range s.Probes() {
+			if p.Role == "whole call" && p.Usable == ebpfprobes.Yes {
+				if err := s.Shed(p, "no"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		registrar(t, program, "host", 64<<10, calls, nil)
+		if all, _ := pinned(); all != before+calls {
+			t.Errorf("without the whole call: %d calls of %d", all-before, calls)
+		}
+		for _, p := range s.Probes() {
+			if p.Role == "registering" && p.Usable == ebpfprobes.Yes {
+				return
+			}
+		}
+		t.Error("nothing stands in for the whole call")
+	}
 	const why = "made too much ado"
 	if err := s.Shed(pin.Probe, why); err != nil {
 		t.Fatal(err)
@@ -99,6 +124,7 @@ func TestMeasureAndShed(t *testing.T) {
 			t.Errorf("attached again %v: the probe does not say why it is off", again)
 		}
 	}
+	shedWholeCalls()
 	if l, err := s.Losses(); err != nil || l.Any() {
 		t.Errorf("%+v, %v", l, err)
 	}

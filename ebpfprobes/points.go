@@ -19,8 +19,9 @@ type point struct {
 	entry  string   // programs of the object, without _fentry or _kprobe; "" is none
 	exit   string
 	cookie uint64
-	reads  bool // the programs read arguments: no variant of a compiler will do
-	needed bool // one of names has to be there
+	reads  bool   // the programs read arguments: no variant of a compiler will do
+	needed bool   // one of names has to be there
+	unless string // a role: attached only where that is not played at all its functions
 
 	tracepoint string // in place of names: a tracepoint's module; its name is entry's
 }
@@ -28,11 +29,15 @@ type point struct {
 // Cookies, as bpf/registrations.bpf.c reads them.
 const (
 	returnsPointer = 0x100
-	returnsNothing = 0x200
 	returnsLong    = 0x400
 )
 
 func kindCookie(k Kind) uint64 { return uint64(k) << 12 }
+
+const (
+	wholeCall     = "whole call"
+	deregistering = "deregistering"
+)
 
 // registrationPoints is the table of registrations: functions of Linux 6.1 to 7.3
 // (BTF of Debian's 6.1.0-57, 6.12.117 and 7.3.4; the drivers' from their sources).
@@ -44,8 +49,6 @@ var registrationPoints = []point{
 		entry: "kind_seen", cookie: kindCookie(OnDemand)},
 	{role: "kind of memory", names: []string{"ib_umem_dmabuf_release"},
 		entry: "kind_seen", cookie: kindCookie(DMABuf)},
-	{role: "kind of memory", names: []string{"ib_umem_release"},
-		entry: "kind_seen", cookie: kindCookie(Host)},
 	{role: "pinning", names: []string{"pin_user_pages_fast"},
 		entry: "phase", exit: "phase_end", cookie: uint64(Pin)},
 	{role: "mapping", names: []string{"dma_map_sgtable"},
@@ -71,23 +74,23 @@ var registrationPoints = []point{
 		entry: "driver", exit: "driver_end", cookie: uint64(Driver) | returnsPointer, reads: true},
 	{role: "driver's operation", suffix: "_reg_user_mr_dmabuf", first: "ib_pd", least: 4,
 		entry: "driver", exit: "driver_end", cookie: uint64(Driver) | returnsPointer | kindCookie(DMABuf), reads: true},
-	{role: "driver's operation", suffix: "_dereg_mr", first: "ib_mr", least: 1,
-		entry: "phase", exit: "phase_end", cookie: uint64(Driver)},
+	{role: deregistering, suffix: "_dereg_mr", first: "ib_mr", least: 1,
+		entry: "ending", exit: "ending_end", reads: true, needed: true},
 	{role: "registering", names: []string{
 		"ib_uverbs_reg_mr",
 		"ib_uverbs_handler_UVERBS_METHOD_REG_MR",
 		"ib_uverbs_handler_UVERBS_METHOD_REG_DMABUF_MR",
-	}, entry: "handler", exit: "handler_end", cookie: uint64(Register), needed: true},
+	}, entry: "handler", exit: "handler_end", cookie: uint64(Register), needed: true, unless: wholeCall},
 	{role: "registering by DEVX", names: []string{"ib_uverbs_handler_MLX5_IB_METHOD_DEVX_UMEM_REG"},
 		entry: "handler", exit: "handler_end", cookie: uint64(Register) | kindCookie(DEVX)},
 	{role: "registering again", names: []string{"ib_uverbs_rereg_mr"},
-		entry: "handler", exit: "handler_end", cookie: uint64(Reregister)},
-	{role: "deregistering", names: []string{"ib_dereg_mr_user"},
-		entry: "deregister", exit: "handler_end", cookie: uint64(Deregister), reads: true, needed: true},
-	{role: "whole call", names: []string{"ib_uverbs_write"},
-		entry: "write_call", exit: "call_end", cookie: returnsNothing, reads: true},
-	{role: "whole call", names: []string{"ib_uverbs_ioctl"},
-		entry: "ioctl_call", exit: "call_end", cookie: returnsNothing, reads: true},
+		entry: "handler", exit: "handler_end", cookie: uint64(Reregister), unless: wholeCall},
+	{role: deregistering, names: []string{"ib_dereg_mr_user"},
+		entry: "deregister", exit: "handler_end", cookie: uint64(Deregister), reads: true, needed: true, unless: deregistering},
+	{role: wholeCall, names: []string{"ib_uverbs_write"},
+		entry: "write_call", exit: "call_end", cookie: returnsLong, reads: true},
+	{role: wholeCall, names: []string{"ib_uverbs_ioctl"},
+		entry: "ioctl_call", exit: "call_end", cookie: returnsLong, reads: true},
 }
 
 // site is a point at one function of the running kernel.
@@ -119,6 +122,17 @@ func resolve(k *kernel.Kernel, purpose string, table []point, can capabilities) 
 				}
 			}
 			sites = append(sites, s)
+		}
+		if noTypes != nil && slices.Contains(k.Modules(), "ib_uverbs") {
+			// Nothing can be loaded: it is not worth a walk through all symbols where it is.
+			for _, name := range p.all() {
+				if module := moduleOf(name); module != "" && !slices.Contains(k.Modules(), module) {
+					add(name, kernel.Function{}, No, missing(k, module), nil)
+				} else {
+					add(name, kernel.Function{}, Yes, "", nil) // but for the types
+				}
+			}
+			continue
 		}
 		if p.tracepoint != "" {
 			f, err := k.Tracepoint(p.entry, p.tracepoint)
@@ -157,6 +171,17 @@ func resolve(k *kernel.Kernel, purpose string, table []point, can capabilities) 
 		}
 	}
 	return sites
+}
+
+// all are the names that a point may have.
+func (p *point) all() []string {
+	switch {
+	case p.tracepoint != "":
+		return []string{p.entry}
+	case p.suffix != "":
+		return []string{"*" + p.suffix}
+	}
+	return p.names
 }
 
 // moduleOf is the module that holds a function of the tables, if it is not the kernel

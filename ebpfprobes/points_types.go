@@ -10,7 +10,7 @@ import (
 // rdmaReaders are the programs that read structs of ib_core and its drivers: they cannot
 // be loaded where no module tells its types.
 var rdmaReaders = []string{
-	"call_end", "handler_end", "driver", "driver_end", "deregister",
+	"call_end", "handler_end", "driver", "driver_end", "deregister", "ending", "ending_end",
 	"tracked", "raised", "reading", "created", "destroyed", "modify", "modified",
 	"event_raised", "completion_posted", "command_end", "mlx5_cmd",
 }

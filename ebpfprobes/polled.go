@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +20,7 @@ type polled struct {
 	session  *CompletionSession
 	pid      int
 	programs map[string]*ebpf.Program
+	multi    bool // the kernel attaches to all functions of a library at once
 
 	running sync.Mutex         // over stop and done
 	stop    context.CancelFunc // of the goroutine that opens windows; nil if none runs
@@ -32,49 +32,19 @@ type polled struct {
 	devices  map[uint64]string // by the process's struct ibv_context
 	sampling Sampling
 	seen     []provider.Mapping // the providers at the last look
-}
 
-// load loads the programs of the table; they stay loaded from window to window.
-func (p *polled) load() error {
-	spec := p.session.spec
-	programs := make(map[string]*ebpf.ProgramSpec)
-	for _, u := range userPoints {
-		for _, name := range []string{u.entry, u.exit} {
-			if name != "" {
-				programs[name] = spec.Programs[name]
-			}
-		}
-	}
-	c, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{
-		Maps: spec.Maps, Programs: programs, Variables: spec.Variables, Types: spec.Types, ByteOrder: spec.ByteOrder,
-	}, ebpf.CollectionOptions{MapReplacements: maps.Clone(p.session.maps)})
-	if err != nil {
-		return loadError("load programs for libraries", err)
-	}
-	defer c.Close()
-	p.session.variables = c.Variables
-	p.programs = make(map[string]*ebpf.Program)
-	for name := range programs {
-		p.programs[name] = c.DetachProgram(name)
-	}
-	return nil
-}
-
-func (p *polled) unload() error {
-	var errs []error
-	for _, program := range p.programs {
-		errs = append(errs, program.Close())
-	}
-	p.programs = nil
-	return errors.Join(errs...)
+	files map[string]*link.Executable // of the goroutine alone: libraries that were opened
 }
 
 // begin looks for the functions and opens windows from now on. That there are none yet
-// is an error, and does not keep it from looking again.
+// is an error, and does not keep it from looking again while the process is there.
 func (p *polled) begin() error {
 	err := p.look()
-	if err != nil && !errors.Is(err, provider.ErrUnknown) {
-		return &Error{Op: "follow", Object: fmt.Sprintf("polled queues of process %d", p.pid), Err: err}
+	if err != nil {
+		err = &Error{Op: "follow", Object: fmt.Sprintf("polled queues of process %d", p.pid), Err: err}
+	}
+	if errors.Is(err, errGone) {
+		return err
 	}
 	p.running.Lock()
 	defer p.running.Unlock()
@@ -146,47 +116,19 @@ func (p *polled) window(ctx context.Context, length time.Duration) {
 		p.blame(targets, err)
 		return
 	}
-	var links []link.Link
-	for i := range targets {
-		made, err := p.attach(&targets[i])
-		links = append(links, made...)
-		if err != nil {
-			p.blame(targets[i:i+1], err)
-		}
-	}
+	opened := time.Now()
+	links := p.attach(targets)
 	began := time.Now()
 	pause(ctx, length)
-	followed := time.Since(began)
-	for _, l := range slices.Backward(links) {
-		l.Close()
-	}
+	ended := time.Now()
+	links.close()
+	closed := time.Since(ended)
 	p.mu.Lock()
 	p.sampling.Windows++
-	p.sampling.Followed += followed
+	p.sampling.Followed += ended.Sub(began)
+	p.sampling.Opening += began.Sub(opened)
+	p.sampling.Closing += closed
 	p.mu.Unlock()
-}
-
-func (p *polled) attach(t *target) (made []link.Link, err error) {
-	file, err := link.OpenExecutable(t.file)
-	if err != nil {
-		return nil, err
-	}
-	options := &link.UprobeOptions{Address: t.offset, PID: p.pid, Cookie: t.point.cookie}
-	if t.point.exit != "" {
-		l, err := file.Uretprobe("", p.programs[t.point.exit], options)
-		if err != nil {
-			return nil, err
-		}
-		made = append(made, l)
-	}
-	if t.point.entry != "" {
-		l, err := file.Uprobe("", p.programs[t.point.entry], options)
-		if err != nil {
-			return made, err
-		}
-		made = append(made, l)
-	}
-	return made, nil
 }
 
 // blame notes why functions cannot be attached to.

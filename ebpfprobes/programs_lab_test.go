@@ -19,7 +19,7 @@ type program struct {
 }
 
 // compile builds a program of testdata.
-func compile(t *testing.T, name string) string {
+func compile(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	out, err := exec.Command("gcc", "-O2", "-Wall", "-o", path, "testdata/"+name+".c", "-libverbs", "-lpthread").CombinedOutput()
@@ -30,7 +30,7 @@ func compile(t *testing.T, name string) string {
 }
 
 // start runs a program until it says that it is ready.
-func start(t *testing.T, path string, arguments ...string) *program {
+func start(t testing.TB, path string, arguments ...string) *program {
 	t.Helper()
 	p := &program{cmd: exec.Command(path, arguments...)}
 	read, write, err := os.Pipe()
@@ -46,10 +46,7 @@ func start(t *testing.T, path string, arguments ...string) *program {
 		t.Fatal(err)
 	}
 	read.Close()
-	t.Cleanup(func() {
-		p.in.Close()
-		p.cmd.Wait()
-	})
+	t.Cleanup(p.end)
 	p.out = bufio.NewReader(out)
 	if said := p.line(t); said != "ready" {
 		t.Fatalf("%s said %q", filepath.Base(path), said)
@@ -57,8 +54,14 @@ func start(t *testing.T, path string, arguments ...string) *program {
 	return p
 }
 
+// end lets the program end, if it has not.
+func (p *program) end() {
+	p.in.Close()
+	p.cmd.Wait()
+}
+
 // line reads what the program says next.
-func (p *program) line(t *testing.T) string {
+func (p *program) line(t testing.TB) string {
 	t.Helper()
 	line, err := p.out.ReadString('\n')
 	if err != nil {
@@ -68,7 +71,7 @@ func (p *program) line(t *testing.T) string {
 }
 
 // tell sends the program on.
-func (p *program) tell(t *testing.T) {
+func (p *program) tell(t testing.TB) {
 	t.Helper()
 	if _, err := p.in.WriteString("\n"); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ func (s *RegistrationSession) Rows() ([]RegistrationRow, error) {
 	defer s.ended.mu.Unlock()
 	list, err := s.rows()
 	if err == nil && s.crowded(len(list)) {
-		if err = s.retire(list); err == nil {
+		if err = s.retire(); err == nil {
 			list, err = s.rows()
 		}
 	}
@@ -59,8 +59,8 @@ func (s *RegistrationSession) rows() (list []RegistrationRow, err error) {
 // tableNames are the names of what the tables have by number.
 type tableNames struct{ devices, commands map[uint32]string }
 
-func (s *RegistrationSession) tableNames() (n tableNames, err error) {
-	if n.devices, err = s.names("devices"); err == nil {
+func (s *session) tableNames() (n tableNames, err error) {
+	if n.devices, err = s.devices(); err == nil {
 		n.commands, err = s.names("processes")
 	}
 	return n, err
@@ -81,6 +81,7 @@ func (n tableNames) row(key objects.RegistrationsCellKey, cell *objects.Registra
 	for p := range row.Phases {
 		row.Phases[p] = histogram(cell, Phase(p))
 	}
+	row.Phases[Tracing].Count = row.Whole.Count // no call is without it
 	return row
 }
 
@@ -96,7 +97,18 @@ func (n tableNames) failure(key objects.RegistrationsFailureKey, count uint64) R
 // histogram takes one phase of a cell, or the whole call at Phases.
 func histogram(cell *objects.RegistrationsCell, p Phase) Histogram {
 	h := Histogram{Sum: time.Duration(cell.Sum[p]), Longest: time.Duration(cell.Longest[p])}
-	h.count(cell.Slots[p][:])
+	at := p
+	switch p {
+	case Tracing: // has no slots: each costs each call
+		return h
+	case Phases:
+		at = Tracing
+	}
+	slots := make([]uint64, len(cell.Slots[at]))
+	for i, n := range cell.Slots[at] {
+		slots[i] = uint64(cell.Above[at][i])<<32 | uint64(n)
+	}
+	countSlots(&h, slots)
 	return h
 }
 
@@ -163,17 +175,7 @@ func (s *RegistrationSession) Failures() ([]RegistrationFailure, error) {
 	if err := all.Err(); err != nil {
 		return nil, &Error{Op: "read", Object: "failures", Err: err}
 	}
-	slices.SortFunc(list, func(a, b RegistrationFailure) int {
-		switch {
-		case a.Count != b.Count && a.Count > b.Count:
-			return -1
-		case a.Count != b.Count:
-			return 1
-		case a.PID != b.PID:
-			return a.PID - b.PID
-		}
-		return int(a.Err) - int(b.Err)
-	})
+	slices.SortFunc(list, RegistrationFailure.compare)
 	return list, nil
 }
 
@@ -193,7 +195,7 @@ func (s *session) Losses() (Losses, error) {
 		}
 		*to = n
 	}
-	l.Runs = s.runsMissed()
+	l.Runs, l.Untold = s.runsMissed()
 	return l, nil
 }
 

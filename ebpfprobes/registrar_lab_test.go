@@ -3,7 +3,6 @@
 package ebpfprobes_test
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,40 +34,37 @@ func rdmaDevice(t testing.TB) string {
 	return devices[0].Name()
 }
 
-// registrar runs the program: begin is called when it is there and has not registered
-// anything, what it returns when the program has done all and is still there.
-func registrar(t testing.TB, program, kind string, length, count int, begin func(pid int) (end func())) medians {
+// registering is a registrar at work, which registers the same memory in each round.
+type registering struct {
+	*program
+	count int // calls a round
+}
+
+func startRegistrar(t testing.TB, path, kind string, length, count, rounds int) registering {
 	t.Helper()
-	cmd := exec.Command(program, rdmaDevice(t), kind, strconv.Itoa(length), strconv.Itoa(count), "wait")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer in.Close()
-	out := bufio.NewReader(pipe)
-	if line, err := out.ReadString('\n'); line != "ready\n" {
+	return registering{start(t, path, rdmaDevice(t), kind, strconv.Itoa(length), strconv.Itoa(count), "wait", strconv.Itoa(rounds)), count}
+}
+
+// round lets it register, and gives what its stopwatch says.
+func (r registering) round(t testing.TB) (m medians) {
+	t.Helper()
+	r.tell(t)
+	line := r.line(t)
+	var n, k int
+	if _, err := fmt.Sscanf(line, "register %d %g deregister %d %g", &n, &m.register, &k, &m.deregister); err != nil || n != r.count {
 		t.Fatalf("the registrar says %q: %v", line, err)
 	}
-	if begin != nil {
-		defer begin(cmd.Process.Pid)()
-	}
-	fmt.Fprintln(in)
-	var (
-		m    medians
-		n, k int
-	)
-	line, err := out.ReadString('\n')
-	if _, scanErr := fmt.Sscanf(line, "register %d %g deregister %d %g\n", &n, &m.register, &k, &m.deregister); scanErr != nil || n != count {
-		t.Fatalf("the registrar says %q: %v, %v", line, err, scanErr)
-	}
 	return m
+}
+
+// registrar runs the program: begin is called when it is there and has not registered
+// anything, what it returns when the program has done all and is still there.
+func registrar(t testing.TB, path, kind string, length, count int, begin func(pid int) (end func())) medians {
+	t.Helper()
+	r := startRegistrar(t, path, kind, length, count, 1)
+	defer r.end()
+	if begin != nil {
+		defer begin(r.cmd.Process.Pid)()
+	}
+	return r.round(t)
 }

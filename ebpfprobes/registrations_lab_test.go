@@ -162,6 +162,39 @@ func failing(t *testing.T) {
 	}
 }
 
+// TestRegistrationsThatAreLeft: what a killed process leaves registered, the kernel
+// deregisters.
+func TestRegistrationsThatAreLeft(t *testing.T)    { left(t) }
+func TestEFARegistrationsThatAreLeft(t *testing.T) { left(t) }
+
+func left(t *testing.T) {
+	const length, count = 64 << 10, 50
+	r := startRegistrar(t, build(t), "left", length, count, 1)
+	s, err := ebpfprobes.Registrations(ebpfprobes.Filter{PID: r.cmd.Process.Pid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	r.round(t)
+	if err := r.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	rows, err := s.Rows()
+	if err != nil || len(rows) != 2 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	for i, row := range rows {
+		if row.Operation != [...]ebpfprobes.Operation{ebpfprobes.Register, ebpfprobes.Deregister}[i] || row.Whole.Count != count || row.Bytes != count*length ||
+			row.Kind != ebpfprobes.Host || row.Device != rdmaDevice(t) || row.Failed != 0 {
+			t.Errorf("%+v: %d calls, %d failed, %d bytes", row.RegistrationKey, row.Whole.Count, row.Failed, row.Bytes)
+		}
+	}
+	if lost, err := s.Losses(); err != nil || lost.Any() {
+		t.Errorf("lost %+v, %v", lost, err)
+	}
+}
+
 func TestEFARegistrationsOfDMABufs(t *testing.T) {
 	if _, err := os.Stat("/dev/udmabuf"); err != nil {
 		t.Skip("needs /dev/udmabuf: Debian's 6.1 has none, the lab's 6.12 and 7.3 do")

@@ -53,7 +53,7 @@ func TestEnded(t *testing.T) {
 			same += f.Count
 		}
 	}
-	if failures != 3*mostEnded || same != mostEnded || len(e.failures) > mostEnded+1 {
-		t.Errorf("%d failures, %d of one, %d rows", failures, same, len(e.failures))
+	if failures != 3*mostEnded || same != mostEnded || len(e.failures.rows) > mostEnded+1 {
+		t.Errorf("%d failures, %d of one, %d rows", failures, same, len(e.failures.rows))
 	}
 }

@@ -2,7 +2,6 @@ package ebpfprobes
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -42,8 +41,12 @@ func Probes() []Probe {
 		{"registrations", registrationPoints}, {"completions", completionPoints}, {"leaks", leakPoints},
 		{"connections", connectionPoints}, {"errors", errorPoints},
 	} {
-		for _, s := range resolve(k, p.purpose, p.table, can) {
-			probes = append(probes, s.probe)
+		sites := resolve(k, p.purpose, p.table, can)
+		for i := range sites {
+			probes = append(probes, sites[i].planned(sites))
+		}
+		if p.purpose == "registrations" {
+			probes = append(probes, syscallProbes()...)
 		}
 	}
 	return probes
@@ -89,16 +92,13 @@ func boolByte(b bool) uint8 {
 	return 0
 }
 
-func monotonic() time.Duration {
-	var t unix.Timespec
-	unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
-	return time.Duration(t.Nano())
-}
-
-// loadError says what to do where a capability is missing.
+// loadError says what to do where the kernel allows no program of tracing: what is refused
+// for that reason may also come as another error, of something that was tried instead.
 func loadError(what string, err error) error {
-	if errors.Is(err, unix.EPERM) {
-		err = fmt.Errorf("%w: tracing needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN", err)
+	if why := mayRead(); why != nil {
+		err = why
+	} else if errors.Is(err, unix.EPERM) {
+		err = unprivileged()
 	}
 	return &Error{Op: what, Err: err}
 }
@@ -119,9 +119,21 @@ func Lacking(probes []Probe) error {
 		}
 		lacks[at].add(p)
 	}
+	// Most often one reason is that of all: it is told once.
 	var errs []error
+	var told []string
 	for _, l := range lacks {
-		errs = append(errs, &Error{Op: "attach for", Object: l.Role, Err: l})
+		if slices.Contains(told, l.Error()) {
+			continue
+		}
+		told = append(told, l.Error())
+		var roles []string
+		for _, m := range lacks {
+			if m.Error() == l.Error() && !slices.Contains(roles, m.Role) {
+				roles = append(roles, m.Role)
+			}
+		}
+		errs = append(errs, &Error{Op: "attach for", Object: strings.Join(roles, ", "), Err: l})
 	}
 	return errors.Join(errs...)
 }
@@ -129,20 +141,28 @@ func Lacking(probes []Probe) error {
 // lack is a role whose probes cannot be attached.
 type lack struct {
 	Probe
-	whys []string
-	errs []error
+	absent []string // why functions are not there, as most drivers' are not
+	whys   []string // why those that are there cannot be used
+	errs   []error
 }
 
 func (l *lack) add(p Probe) {
-	if !slices.Contains(l.whys, p.Why) {
-		l.whys = append(l.whys, p.Why)
-	}
+	to := &l.absent
 	if p.Err != nil {
+		to = &l.whys
 		l.errs = append(l.errs, p.Err)
+	}
+	if !slices.Contains(*to, p.Why) {
+		*to = append(*to, p.Why)
 	}
 }
 
-func (l *lack) Error() string { return strings.Join(l.whys, "; ") }
+func (l *lack) Error() string {
+	if len(l.whys) > 0 {
+		return strings.Join(l.whys, "; ")
+	}
+	return strings.Join(l.absent, "; ")
+}
 
 func (l *lack) Unwrap() error { return errors.Join(l.errs...) }
 

@@ -1,11 +1,6 @@
 package ebpfprobes
 
-import (
-	"fmt"
-	"syscall"
-
-	"golang.org/x/sys/unix"
-)
+import "fmt"
 
 // writeCommands are those of write(): enum ib_uverbs_write_cmds of Linux 6.12's
 // include/uapi/rdma/ib_user_verbs.h.
@@ -108,18 +103,4 @@ func nameOf(names []string, n uint16) string {
 		return names[n]
 	}
 	return fmt.Sprintf("?%d", n)
-}
-
-// errnoName gives an errno as the manual pages spell it.
-func errnoName(e syscall.Errno) string {
-	switch {
-	case e == 0:
-		return "0"
-	case e == 524: // the kernel's own, which leaks out
-		return "ENOTSUPP"
-	}
-	if name := unix.ErrnoName(e); name != "" {
-		return name
-	}
-	return fmt.Sprintf("errno %d", int(e))
 }

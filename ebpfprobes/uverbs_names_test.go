@@ -34,14 +34,6 @@ func TestCallName(t *testing.T) {
 	}
 }
 
-func TestErrnoName(t *testing.T) {
-	for e, want := range map[syscall.Errno]string{0: "0", syscall.ENOMEM: "ENOMEM", 524: "ENOTSUPP", 4000: "errno 4000"} {
-		if got := errnoName(e); got != want {
-			t.Errorf("%d: %q, want %q", int(e), got, want)
-		}
-	}
-}
-
 func TestQuestion(t *testing.T) {
 	for _, c := range []struct {
 		sort ErrorSort

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/peerdirect/peerdirect/internal/tracereport"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -69,7 +70,7 @@ func (o *traceOutputs) flags(cmd *cobra.Command, schema string) {
 
 // commonFlags are those of traces that have no histograms, too.
 func (o *traceOutputs) commonFlags(cmd *cobra.Command, schema string) {
-	o.budget, o.series = 0.01, 200
+	o.budget, o.series = 0.01, tracereport.MostSeries
 	if o.interval == 0 {
 		o.interval = time.Second
 	}
@@ -94,6 +95,8 @@ func (o *traceOutputs) check(f *pflag.FlagSet) error {
 		return errors.New("--svg needs a name")
 	case f.Changed("listen") && o.listen == "":
 		return errors.New("--listen needs an address")
+	case o.listen != "" && tracereport.CheckAddress(o.listen) != nil:
+		return fmt.Errorf("--listen %w", tracereport.CheckAddress(o.listen))
 	case o.log2 && o.json:
 		return errors.New("--log2 is for the table; --json has the histograms")
 	case o.svg == "-" && o.json:

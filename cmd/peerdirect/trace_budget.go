@@ -31,7 +31,7 @@ func (t *traceRun) measure(ctx context.Context, to chan<- measurement) {
 	case to <- measurement{o, err}:
 	case <-ctx.Done():
 		// The last one is for the final table.
-		if err == nil {
+		if err == nil && o.Over > 0 {
 			t.addOverhead(o)
 		}
 	}
@@ -62,6 +62,10 @@ func (t *traceRun) judge(m measurement) (next time.Duration, err error) {
 		t.notice("unmeasured", fmt.Sprintf("the overhead cannot be measured, so --max-overhead bounds nothing: %s", why))
 		return 0, nil
 	}
+	if m.overhead.Over == 0 { // nothing is attached
+		t.pause = min(max(2*t.pause, time.Second), longestPause)
+		return t.pause, nil
+	}
 	t.addOverhead(m.overhead)
 	drop, within := m.overhead.OverBudget(float64(t.budget))
 	if !t.attached || within && len(drop) == 0 {
@@ -74,17 +78,20 @@ func (t *traceRun) judge(m measurement) (next time.Duration, err error) {
 			"tracing took %s of the time of all CPUs, which is more than %s even without what it can do without: detached; SIGUSR1 attaches again",
 			share, t.bound()))
 	}
+	next = time.Millisecond // measured again at once: it may not have been enough
 	for _, c := range drop {
 		why := fmt.Sprintf("detached: tracing took %s of the time of all CPUs, of %s that it may", share, t.bound())
 		if err := t.session.Shed(c.Probe, why); err != nil {
-			return 0, err
+			t.notice("failed", fmt.Sprintf("cannot detach %s (%s), which is over the budget: %v; the trace goes on", c.Probe.Role, c.Probe.Function, err))
+			next = longestPause
+			continue
 		}
 		one := ebpfprobes.Overhead{Over: m.overhead.Over, CPUs: m.overhead.CPUs, Probes: []ebpfprobes.ProbeCost{c}}
 		t.notice("shed", fmt.Sprintf("tracing took %s of the time of all CPUs, of %s that it may: %s (%s) is detached, which took %s of it",
 			share, t.bound(), c.Probe.Role, c.Probe.Function, tracereport.Percent(one.Share())))
 	}
 	t.forgetOverhead()
-	return time.Millisecond, nil // measured again at once: it may not have been enough
+	return next, nil
 }
 
 // bound is the budget as it is printed.

@@ -22,7 +22,7 @@ func newTraceCompletions() *cobra.Command {
 	var o traceCompletions
 	cmd := &cobra.Command{
 		Use:   "completions",
-		Short: "Show how long completions wait for the program, by event or polled",
+		Short: "Show how long completions wait for the program, by event, polled or marked",
 		Long: `completions shows how long completions wait until the program has them: a row for
 each process, completion queue and sort of wait, with the quantiles.
 
@@ -31,6 +31,16 @@ each process, completion queue and sort of wait, with the quantiles.
   collected  the same, but the read began after the interrupt: the program slept in
              poll or epoll, or was busy
   polled     from posting to the program's having the completion; only with --polled
+  marked     the same of this project's own transfers: transfer, perf, demo, and programs
+             that embed its packages, in any process and without a flag
+
+Marked rows are a sample: while a tracer is attached, each device's queues of a process
+mark one operation at a time, some 2,000 a second at most, and time it themselves. COUNT
+is of these. Marks are static probes (USDT) that other tools can use too, by the program's
+file; their arguments are device, queue pair, opcode, bytes, id, status, ns:
+
+  bpftrace -e 'usdt:/usr/bin/peerdirect:peerdirect:complete
+    { @[str(arg0), arg2] = hist(arg6); }'
 
 The kernel sees nothing of queues that a program polls. --polled puts breakpoints into
 the provider's library, in process --pid alone, for --window each --every. What is
@@ -89,19 +99,16 @@ func (o *traceCompletions) check(f *pflag.FlagSet) error {
 }
 
 func (o *traceCompletions) run(cmd *cobra.Command) error {
-	process, err := findProcess(o.filter.PID)
+	t, err := o.start(cmd, o.filter.PID, o.device, tracereport.CompletionsSchema, "Completions")
 	if err != nil {
 		return err
 	}
-	t := newTraceRun(cmd, &o.traceOutputs, tracereport.CompletionsSchema, "Completions")
-	t.process = process
 	s, err := ebpfprobes.Completions(o.filter)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	t.session, t.counted = s, "waits"
-	t.begin = func(at time.Time) error { return t.stream.Begin(at, o.filter.PID, o.device, s.Probes()) }
 	t.look = func(now tracereport.Tracing, _ traceLook) (traceLook, error) {
 		r := &tracereport.Completions{Tracing: now}
 		var err error

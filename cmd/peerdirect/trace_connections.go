@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
 	"github.com/peerdirect/peerdirect/internal/tracereport"
@@ -53,12 +52,10 @@ device reports it.
 }
 
 func (o *traceConnections) run(cmd *cobra.Command) error {
-	process, err := findProcess(o.filter.PID)
+	t, err := o.start(cmd, o.filter.PID, o.device, tracereport.ConnectionsSchema, "Connections")
 	if err != nil {
 		return err
 	}
-	t := newTraceRun(cmd, &o.traceOutputs, tracereport.ConnectionsSchema, "Connections")
-	t.process = process
 	t.forgets = "; queue pairs that were known are forgotten"
 	s, err := ebpfprobes.Connections(o.filter)
 	if err != nil {
@@ -66,7 +63,6 @@ func (o *traceConnections) run(cmd *cobra.Command) error {
 	}
 	defer s.Close()
 	t.session = s
-	t.begin = func(at time.Time) error { return t.stream.Begin(at, o.filter.PID, o.device, s.Probes()) }
 	t.look = func(now tracereport.Tracing, _ traceLook) (traceLook, error) {
 		r := &tracereport.Connections{Tracing: now}
 		var err error

@@ -24,7 +24,7 @@ func (t *traceRun) serve(ctx context.Context, l net.Listener, began time.Time) e
 // toggle detaches everything, or attaches again.
 func (t *traceRun) toggle() error {
 	if t.attached {
-		return t.detach("detached; drivers can be unloaded; SIGUSR1 again attaches")
+		return t.detach("detached; " + t.frees + "; SIGUSR1 again attaches")
 	}
 	if err := t.session.Attach(); err != nil {
 		// What is missing may come: a module that is being loaded.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
 	"github.com/peerdirect/peerdirect/internal/tracereport"
@@ -62,19 +61,16 @@ another error.
 }
 
 func (o *traceErrors) run(cmd *cobra.Command) error {
-	process, err := findProcess(o.filter.PID)
+	t, err := o.start(cmd, o.filter.PID, o.device, tracereport.ErrorsSchema, "Errors")
 	if err != nil {
 		return err
 	}
-	t := newTraceRun(cmd, &o.traceOutputs, tracereport.ErrorsSchema, "Errors")
-	t.process = process
 	s, err := ebpfprobes.Errors(o.filter)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	t.session = s
-	t.begin = func(at time.Time) error { return t.stream.Begin(at, o.filter.PID, o.device, s.Probes()) }
 	t.look = func(now tracereport.Tracing, _ traceLook) (traceLook, error) {
 		r := &tracereport.Errors{Tracing: now}
 		var err error

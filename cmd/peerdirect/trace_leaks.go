@@ -72,12 +72,10 @@ func (o *traceLeaks) check(f *pflag.FlagSet) error {
 }
 
 func (o *traceLeaks) run(cmd *cobra.Command) error {
-	process, err := findProcess(o.filter.PID)
+	t, err := o.start(cmd, o.filter.PID, o.device, tracereport.LeaksSchema, "Leaks")
 	if err != nil {
 		return err
 	}
-	t := newTraceRun(cmd, &o.traceOutputs, tracereport.LeaksSchema, "Leaks")
-	t.process = process
 	t.forgets = "; objects that were known are forgotten"
 	s, err := ebpfprobes.Leaks(o.filter)
 	if err != nil {
@@ -85,7 +83,6 @@ func (o *traceLeaks) run(cmd *cobra.Command) error {
 	}
 	defer s.Close()
 	t.session = s
-	t.begin = func(at time.Time) error { return t.stream.Begin(at, o.filter.PID, o.device, s.Probes()) }
 	reports := &intervalReports{session: s, interval: o.interval}
 	t.look = func(now tracereport.Tracing, _ traceLook) (traceLook, error) {
 		rows, at, err := reports.rows()

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
-	"github.com/peerdirect/peerdirect/internal/inventory"
 	"github.com/peerdirect/peerdirect/internal/tracereport"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,8 +14,9 @@ import (
 // traceRegistrations is what registrations is asked for.
 type traceRegistrations struct {
 	traceOutputs
-	filter ebpfprobes.Filter
-	device string
+	filter     ebpfprobes.Filter
+	device     string
+	bySyscalls bool
 }
 
 func newTraceRegistrations() *cobra.Command {
@@ -36,6 +35,11 @@ that phases add up to the whole.
 
 --events prints a line for each call, --slower-than only those that took as long,
 --stacks with the stack of the program. With these the table comes at the end.
+
+Where nothing can be attached to the kernel's functions (no types, no kprobes), the
+system calls alone are followed, and it is said: whole calls, with errno and length,
+without phases, causes and stacks. --by-syscalls does that anyway: nothing of a module
+is held then, but every write() and ioctl() of the machine passes the trace.
 ` + traceHelp,
 		Example: `  peerdirect trace registrations --duration 10s
   peerdirect trace registrations --pid 4242 --slower-than 1ms --stacks
@@ -53,30 +57,26 @@ that phases add up to the whole.
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.IntVar(&o.filter.PID, "pid", 0, "only this process; 0 is all")
-	f.StringVarP(&o.device, "device", "d", "", "only this device")
+	deviceFlag(cmd, &o.device)
 	f.BoolVar(&o.filter.Events, "events", false, "print each call as it ends")
 	f.DurationVar(&o.filter.SlowerThan, "slower-than", 0, "print each call that took as long")
 	f.BoolVar(&o.filter.Stacks, "stacks", false, "print each call with the program's stack")
+	f.BoolVar(&o.bySyscalls, "by-syscalls", false, "follow system calls alone, as where nothing else can be attached")
 	o.flags(cmd, tracereport.RegistrationsSchema)
-	cmd.RegisterFlagCompletionFunc("device", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return inventory.Names(), cobra.ShellCompDirectiveNoFileComp
-	})
 	return cmd
 }
 
 func (o *traceRegistrations) check(f *pflag.FlagSet) error {
-	switch {
-	case o.filter.PID < 0:
-		return fmt.Errorf("--pid %d: a process's number, or 0 for all", o.filter.PID)
-	case f.Changed("device") && o.device == "":
-		return errors.New("--device needs a name")
-	case o.filter.SlowerThan < 0:
-		return fmt.Errorf("--slower-than %v: 0 or more", o.filter.SlowerThan)
-	}
-	o.filter.Events = o.filter.Events || f.Changed("slower-than") || o.filter.Stacks
-	if err := o.traceOutputs.check(f); err != nil {
+	if err := o.checkSubject(f, o.filter.PID, o.device); err != nil {
 		return err
 	}
+	if o.filter.SlowerThan < 0 {
+		return fmt.Errorf("--slower-than %v: 0 or more", o.filter.SlowerThan)
+	}
+	if o.bySyscalls && o.filter.Stacks {
+		return errors.New("--by-syscalls and --stacks: choose one of them: system calls alone tell no stacks")
+	}
+	o.filter.Events = o.filter.Events || f.Changed("slower-than") || o.filter.Stacks
 	if o.filter.Events && o.svg == "-" {
 		return errors.New("--svg - leaves standard output to the picture: the calls cannot be printed there")
 	}
@@ -84,19 +84,23 @@ func (o *traceRegistrations) check(f *pflag.FlagSet) error {
 }
 
 func (o *traceRegistrations) run(cmd *cobra.Command) error {
-	process, err := findProcess(o.filter.PID)
+	t, err := o.start(cmd, o.filter.PID, o.device, tracereport.RegistrationsSchema, "Registrations")
 	if err != nil {
 		return err
 	}
-	t := newTraceRun(cmd, &o.traceOutputs, tracereport.RegistrationsSchema, "Registrations")
-	t.process = process
-	s, err := ebpfprobes.Registrations(o.filter)
+	s, fallback, err := openRegistrations(o.filter, o.bySyscalls)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	if fallback != "" {
+		t.frees = "no module was held"
+		if o.filter.Events {
+			t.live = nil // no table is drawn: it is for standard error at once
+		}
+		t.notice("fallback", fallback)
+	}
 	t.session = s
-	t.begin = func(at time.Time) error { return t.stream.Begin(at, o.filter.PID, o.device, s.Probes()) }
 	t.look = func(now tracereport.Tracing, before traceLook) (traceLook, error) { return o.look(s, now, before) }
 	if o.filter.Events {
 		t.events = func(ctx context.Context, to chan<- func() error) error { return o.follow(ctx, s, t, to) }
@@ -105,7 +109,7 @@ func (o *traceRegistrations) run(cmd *cobra.Command) error {
 }
 
 // look reads what was counted until now; rates are since the look before, if there is one.
-func (o *traceRegistrations) look(s *ebpfprobes.RegistrationSession, now tracereport.Tracing, before traceLook) (traceLook, error) {
+func (o *traceRegistrations) look(s registrationSession, now tracereport.Tracing, before traceLook) (traceLook, error) {
 	r := &tracereport.Registrations{Tracing: now}
 	var err error
 	if r.Rows, err = s.Rows(); err != nil {
@@ -125,7 +129,7 @@ func (o *traceRegistrations) look(s *ebpfprobes.RegistrationSession, now tracere
 
 // follow hands over the printing of each call, until those before the context's end are
 // printed.
-func (o *traceRegistrations) follow(ctx context.Context, s *ebpfprobes.RegistrationSession, t *traceRun, to chan<- func() error) error {
+func (o *traceRegistrations) follow(ctx context.Context, s registrationSession, t *traceRun, to chan<- func() error) error {
 	for e, err := range s.Events(ctx) {
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
+	"github.com/peerdirect/peerdirect/internal/outfile"
 	"github.com/peerdirect/peerdirect/internal/tracereport"
 	"github.com/spf13/cobra"
 )
@@ -44,10 +46,12 @@ type traceRun struct {
 	usr1        chan os.Signal
 	process     tracedProcess       // the only one that is traced, if there is one
 	forgets     string              // what the session forgets when it attaches again
+	frees       string              // what its detaching is good for
 	notices     noticeQueue         // that are to be printed by the loop
 	told        noticeQueue         // that are to be printed on standard error
 	live        *liveText           // nil: not a terminal
 	stream      *tracereport.Stream // nil: not --json
+	listener    net.Listener        // nil: not --listen
 
 	session traceSession
 	begin   func(at time.Time) error // writes the first record
@@ -73,7 +77,7 @@ type traceState struct {
 }
 
 func newTraceRun(cmd *cobra.Command, o *traceOutputs, schema, title string) *traceRun {
-	t := &traceRun{traceOutputs: o, title: title, counted: "calls", out: cmd.OutOrStdout(), stderr: &lockedWriter{w: cmd.ErrOrStderr()},
+	t := &traceRun{traceOutputs: o, title: title, counted: "calls", frees: "drivers can be unloaded", out: cmd.OutOrStdout(), stderr: &lockedWriter{w: cmd.ErrOrStderr()},
 		usr1: make(chan os.Signal, 1), notices: newNoticeQueue(), told: newNoticeQueue()}
 	signal.Notify(t.usr1, syscall.SIGUSR1) // before attaching, which takes a while
 	if o.json {
@@ -82,6 +86,29 @@ func newTraceRun(cmd *cobra.Command, o *traceOutputs, schema, title string) *tra
 		t.live = newLiveText(t.out)
 	}
 	return t
+}
+
+// start makes a run, and finds out what cannot be before anything is attached: attaching
+// takes seconds, and a trace may last for hours before its picture is written.
+func (o *traceOutputs) start(cmd *cobra.Command, pid int, device, schema, title string) (*traceRun, error) {
+	process, err := findProcess(pid)
+	if err != nil {
+		return nil, err
+	}
+	if o.svg != "" && o.svg != "-" {
+		if err := outfile.Check(o.svg); err != nil {
+			return nil, fmt.Errorf("--svg: %w", err)
+		}
+	}
+	t := newTraceRun(cmd, o, schema, title)
+	t.process = process
+	t.begin = func(at time.Time) error { return t.stream.Begin(at, pid, device, t.session.Probes()) }
+	if o.listen != "" {
+		if t.listener, err = tracereport.Listen(o.listen); err != nil {
+			return nil, fmt.Errorf("--listen %w", err)
+		}
+	}
+	return t, nil
 }
 
 // run prints until the context ends or the duration is over; then once more.
@@ -99,12 +126,8 @@ func (t *traceRun) run(ctx context.Context) error {
 	defer working.Wait()
 	defer stop(nil)
 
-	if t.listen != "" {
-		l, err := tracereport.Listen(t.listen)
-		if err != nil {
-			return fmt.Errorf("--listen %w", err)
-		}
-		working.Go(func() { stop(t.serve(ctx, l, began)) })
+	if t.listener != nil {
+		working.Go(func() { stop(t.serve(ctx, t.listener, began)) })
 	}
 	defer signal.Stop(t.usr1)
 	if t.stream != nil {

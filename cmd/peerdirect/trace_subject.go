@@ -55,7 +55,28 @@ func findProcess(pid int) (tracedProcess, error) {
 	if p.began, ended = parseStat(string(text)); ended {
 		return p, fmt.Errorf("--pid %d: the process has ended", pid)
 	}
-	return p, nil
+	return p, p.check(string(text))
+}
+
+// check refuses what has a number in /proc, but is no process that could call RDMA.
+func (p tracedProcess) check(stat string) error {
+	const kernelThread = 0x200000 // PF_KTHREAD of include/linux/sched.h
+	if f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]); len(f) > 6 {
+		if flags, err := strconv.ParseUint(f[6], 10, 32); err == nil && flags&kernelThread != 0 {
+			return fmt.Errorf("--pid %d: a thread of the kernel, which makes no calls", p.pid)
+		}
+	}
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/status")
+	if err != nil {
+		return nil // it has ended just now, which is noticed soon
+	}
+	for line := range strings.Lines(string(status)) {
+		if of, ok := strings.CutPrefix(line, "Tgid:"); ok && strings.TrimSpace(of) != strconv.Itoa(p.pid) {
+			of = strings.TrimSpace(of)
+			return fmt.Errorf("--pid %d: a thread of process %s: trace that, --pid %s", p.pid, of, of)
+		}
+	}
+	return nil
 }
 
 func (p tracedProcess) stat() string { return "/proc/" + strconv.Itoa(p.pid) + "/stat" }

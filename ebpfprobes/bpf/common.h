@@ -20,6 +20,7 @@ enum counter {
 	LOST_EVENTS,		/* not sent: the reader was too slow */
 	LOST_REGIONS,		/* not kept: more live objects than the table holds */
 	LOST_NAMES,		/* process or device shown by number */
+	LOST_STACKS,		/* of the kernel: its place in the table is another's */
 	COUNTERS,
 };
 

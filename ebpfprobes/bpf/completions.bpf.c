@@ -4,7 +4,8 @@
  * brings the event to the program. Of queues that a program polls, which the kernel sees
  * nothing of: from posting a work request to the program's having its completion, by
  * probes in the provider's library, in windows of time and in one process. */
-#include "common.h"
+#include "names.h"
+#include "generation.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -45,16 +46,16 @@ enum wait {
 	WOKEN,		/* interrupt to the return of a read that slept for it */
 	COLLECTED,	/* interrupt to the return of a read that began later */
 	POLLED,		/* post to the program's having the completion */
+	MARKED,		/* the same, as a program of this project's tells */
 };
 
 #define UNKNOWN_OPCODE 0xff
 #define RECEIVED 0x80	/* bit of enum ibv_wc_opcode */
-#define NAME 64
 
 struct cell_key {
 	u32 tgid;
 	u32 device;	/* ib_device.index, of events */
-	u64 context;	/* the program's struct ibv_context, of polling */
+	u64 context;	/* the program's struct ibv_context, of polling; of marks, the device's hash */
 	u64 queue;	/* its struct ibv_cq */
 	u32 number;	/* the kernel's of the queue, of events */
 	u8 wait, opcode, size, pad;
@@ -65,7 +66,7 @@ struct cell {
 	u64 untimed;	/* completions whose post was not seen */
 	u64 repeated;	/* posts with the id of another in flight: not timed */
 	u64 sum, longest;
-	u32 slots[SLOTS];
+	u64 slots[SLOTS];
 };
 
 struct {
@@ -75,25 +76,6 @@ struct {
 	__type(key, struct cell_key);
 	__type(value, struct cell);
 } cells SEC(".maps");
-
-struct name {
-	u8 text[NAME];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 256);
-	__type(key, u32); /* ib_device.index */
-	__type(value, struct name);
-} devices SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, u32); /* tgid */
-	__type(value, struct name);
-} processes SEC(".maps");
 
 /* Events that were raised and not yet read, by queue: more than one at a time is rare,
  * since a queue has to be armed again for each. */
@@ -120,6 +102,8 @@ struct {
 /* A thread's calls. */
 struct thread {
 	u64 entered, channel, buffer;	/* in a read of events */
+	u32 generation;			/* in which it began */
+	u32 window;			/* of which all below is */
 	u64 cq, completions;		/* in a poll */
 	u8 taken;			/* of an extended queue: the completion at hand was counted */
 	u64 posted_cq, posted_id;	/* what it builds */
@@ -157,9 +141,7 @@ static __always_inline struct cell *cell_of(struct cell_key *k)
 		count(LOST_CELLS);
 		return NULL;
 	}
-	struct name n = {};
-	bpf_get_current_comm(n.text, 16);
-	keep_name(&processes, &k->tgid, &n);
+	note_process(k->tgid);
 	return c;
 }
 
@@ -197,13 +179,10 @@ ON_ENTRY_2(raised, cq, channel)
 	}
 	if (!p) {
 		struct ib_device *d = BPF_CORE_READ(c, device);
-		struct name n = {};
 
 		fresh.device = BPF_CORE_READ(d, index);
 		fresh.number = number;
-		bpf_core_read_str(n.text, NAME, &d->name);
-		if (bpf_map_update_elem(&devices, &fresh.device, &n, BPF_ANY))
-			count(LOST_NAMES);
+		note_device(fresh.device, d);
 		bpf_map_update_elem(&pending, &k, &fresh, BPF_NOEXIST);
 		p = bpf_map_lookup_elem(&pending, &k);
 		if (!p) {
@@ -227,6 +206,7 @@ ON_ENTRY_2(reading, file, buffer)
 		return 0;
 	f = BPF_CORE_READ((struct file___events *)file, private_data);
 	t->entered = bpf_ktime_get_ns();
+	t->generation = generation;
 	t->channel = (u64)f + bpf_core_field_offset(f->ev_queue);
 	t->buffer = buffer;
 	return 0;
@@ -241,6 +221,8 @@ ON_RETURN(read_end, value)
 		return 0;
 	u64 entered = t->entered;
 	t->entered = 0;
+	if (t->generation != generation)
+		return 0; /* a read that began before programs were detached */
 	k.channel = t->channel;
 	/* struct ib_uverbs_comp_event_desc: the handle alone. */
 	if (value != sizeof(k.handle) || bpf_probe_read_user(&k.handle, sizeof(k.handle), (void *)t->buffer))
@@ -265,3 +247,4 @@ ON_RETURN(read_end, value)
 }
 
 #include "polled.h"
+#include "marked.h"

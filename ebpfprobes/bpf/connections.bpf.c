@@ -1,5 +1,6 @@
 /* Queue pairs: who makes them, takes them from state to state and ends them. */
 #include "resources.h"
+#include "generation.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -68,8 +69,9 @@ struct {
 struct flight {
 	u64 began, qp;
 	u32 mask, dest;
+	u32 generation;		/* in which it began */
 	u8 active, state, current, mtu;
-	u8 has_gid, sgid_index, port, pad;
+	u8 has_gid, sgid_index, port, pad[5];
 	u8 gid[16];
 };
 
@@ -97,14 +99,6 @@ struct {
 	__type(key, struct transition_key);
 	__type(value, struct transition);
 } transitions SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, u32); /* tgid */
-	__type(value, struct name);
-} processes SEC(".maps");
 
 struct event {
 	u64 at, took;		/* CLOCK_MONOTONIC, at the end; took of changes */
@@ -139,9 +133,7 @@ static __always_inline void tally(const struct transition_key *k, u64 took)
 			count(LOST_CELLS);
 			return;
 		}
-		struct name n = {};
-		bpf_get_current_comm(n.text, 16);
-		keep_name(&processes, &k->tgid, &n);
+		note_process(k->tgid);
 	}
 	__sync_fetch_and_add(&t->count, 1);
 	__sync_fetch_and_add(&t->sum, took);
@@ -240,8 +232,10 @@ ON_ENTRY_1(destroyed, entry)
 	struct pair *known = bpf_map_lookup_elem(&pairs, &key), p = {};
 	struct transition_key k = { .change = DESTROYED, .to = NO_STATE };
 
-	if (known)
+	if (known) {
 		p = *known;
+		device_of(BPF_CORE_READ(q, device)); /* its name may be another by now */
+	}
 	bpf_map_delete_elem(&pairs, &key);
 	if (!wanted(bpf_get_current_pid_tgid() >> 32))
 		return 0;
@@ -268,6 +262,7 @@ ON_ENTRY_3(modify, qp, attributes, mask)
 		count(LOST_FLIGHTS); /* a change whose end was lost */
 	__builtin_memset(f, 0, sizeof(*f));
 	f->active = 1;
+	f->generation = generation;
 	f->qp = qp;
 	f->mask = mask;
 	f->state = BPF_CORE_READ(a, qp_state);
@@ -293,10 +288,16 @@ ON_RETURN(modified, value)
 	struct transition_key k = { .change = MODIFIED, .error = (s32)value < 0 ? (s32)value : 0 };
 
 	f->active = 0;
-	if (known)
+	if (f->generation != generation) {
+		count(LOST_FLIGHTS);
+		return 0;
+	}
+	if (known) {
 		p = *known;
-	else
+		device_of(BPF_CORE_READ((struct ib_qp *)key, device));
+	} else {
 		describe(&p, (void *)key);
+	}
 	k.from = p.state;
 	if (k.from == NO_STATE && f->mask & MASK_CUR_STATE)
 		k.from = f->current;

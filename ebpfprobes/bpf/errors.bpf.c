@@ -2,6 +2,7 @@
  * and queues report by themselves. Nothing is done for what succeeds but a note that the
  * thread is in a call. */
 #include "resources.h"
+#include "generation.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -105,8 +106,9 @@ struct {
 /* A thread's call in flight. */
 struct flight {
 	u64 file;
+	u32 generation;		/* in which it began */
 	u16 object, method;
-	u8 active, flags, pad[2];
+	u8 active, flags, pad[6];
 	struct command command;
 };
 
@@ -164,6 +166,20 @@ static __always_inline void note(const struct failure_key *k, u32 number, const 
 	bpf_ringbuf_submit(e, 0);
 }
 
+/* The thread's call, if it is in one whose beginning is not too old. */
+static __always_inline struct flight *flight_of_now(void)
+{
+	struct flight *f = bpf_task_storage_get(&flights, bpf_get_current_task_btf(), NULL, 0);
+
+	if (!f || !f->active)
+		return NULL;
+	if (f->generation == generation)
+		return f;
+	f->active = 0;
+	count(LOST_FLIGHTS);
+	return NULL;
+}
+
 static __always_inline struct flight *begin(u64 file)
 {
 	if (!wanted(bpf_get_current_pid_tgid() >> 32))
@@ -174,6 +190,9 @@ static __always_inline struct flight *begin(u64 file)
 		count(LOST_FLIGHTS);
 		return NULL;
 	}
+	if (f->active)
+		count(LOST_FLIGHTS); /* a call whose end was lost */
+	f->generation = generation;
 	f->file = file;
 	f->object = f->method = NO_CODE;
 	f->flags = 0;
@@ -234,9 +253,9 @@ ON_ENTRY_3(ioctl_call, file, command, argument)
 
 ON_RETURN(call_end, value)
 {
-	struct flight *f = bpf_task_storage_get(&flights, bpf_get_current_task_btf(), NULL, 0);
+	struct flight *f = flight_of_now();
 
-	if (!f || !f->active)
+	if (!f)
 		return 0;
 	f->active = 0;
 	if ((s64)value >= 0)
@@ -259,7 +278,7 @@ ON_RETURN(call_end, value)
 
 static __always_inline void command_failed(const struct command *c)
 {
-	struct flight *f = bpf_task_storage_get(&flights, bpf_get_current_task_btf(), NULL, 0);
+	struct flight *f = flight_of_now();
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;
 
 	if (!wanted(tgid))
@@ -268,7 +287,7 @@ static __always_inline void command_failed(const struct command *c)
 		.tgid = tgid, .device = NO_DEVICE, .error = c->error, .class = COMMAND,
 		.code = c->code, .detail = c->detail, .status = c->status,
 	};
-	if (f && f->active) {
+	if (f) {
 		/* The innermost returns first. */
 		if (!f->command.error)
 			f->command = *c;

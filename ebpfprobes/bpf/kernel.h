@@ -52,12 +52,18 @@ struct ib_pd {
 	struct ib_device *device;
 };
 
+enum ib_mr_type {
+	IB_MR_TYPE_DM = 2,	/* of a process, on the device */
+	IB_MR_TYPE_USER = 3,	/* of a process */
+};
+
 struct ib_mr {
 	struct ib_device *device;
 	u32 lkey;
 	u32 rkey;
 	u64 iova;
 	u64 length;
+	enum ib_mr_type type;
 	struct rdma_restrack_entry res;
 };
 

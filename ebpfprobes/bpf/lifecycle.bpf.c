@@ -50,6 +50,7 @@ struct {
 	__uint(value_size, 64 * sizeof(u64));
 } stacks SEC(".maps");
 
+const enum counter *unused_counter __attribute__((unused));
 const struct birth *unused_birth __attribute__((unused));
 const enum resource *unused_resource __attribute__((unused));
 
@@ -72,7 +73,13 @@ static __always_inline void send_birth(void *ctx, u64 key, const struct object *
 static __always_inline void born(void *ctx, u64 key, struct object *o)
 {
 	o->born = bpf_ktime_get_ns();
-	o->kernel_stack = want_kernel_stacks ? bpf_get_stackid(ctx, &stacks, 0) : -1;
+	o->kernel_stack = -1;
+	if (want_kernel_stacks) {
+		/* Of two stacks of one hash the later one is refused, not mixed. */
+		o->kernel_stack = bpf_get_stackid(ctx, &stacks, 0);
+		if (o->kernel_stack < 0)
+			count(LOST_STACKS);
+	}
 	if (!o->kernel) {
 		o->tgid = bpf_get_current_pid_tgid() >> 32;
 		o->process = process_began();

@@ -83,6 +83,19 @@ u32 window = 0;	/* counts the windows; work of another is stale */
 u64 posts = 0;	/* that were seen */
 u64 unsignaled = 0;
 
+/* The thread, with what it did in this window alone: what followed was not seen. */
+static __always_inline struct thread *polling(void)
+{
+	struct thread *t = thread_of_now();
+
+	if (t && t->window != window) {
+		t->window = window;
+		t->cq = t->posted_cq = 0;
+		t->taken = t->opcode_told = 0;
+	}
+	return t;
+}
+
 static __always_inline u64 user_word(u64 at)
 {
 	u64 v = 0;
@@ -187,7 +200,7 @@ SEC("uprobe") int build(struct pt_regs *ctx)
 		.qp = qp, .cq = user_word(qp + QP_SEND_CQ), .id = user_word(qp + QP_EX_WR_ID),
 		.opcode = bpf_get_attach_cookie(ctx), .flags = user_word(qp + QP_EX_WR_FLAGS), .now = bpf_ktime_get_ns(),
 	};
-	struct thread *t = thread_of_now();
+	struct thread *t = polling();
 
 	posted(&r);
 	if (t) {
@@ -201,7 +214,7 @@ static __always_inline void longer(u32 bytes)
 {
 	struct thread *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
 
-	if (!t)
+	if (!t || t->window != window)
 		return;
 	struct flight_key k = { .cq = t->posted_cq, .id = t->posted_id, .tgid = bpf_get_current_pid_tgid() >> 32 };
 	struct work *w = bpf_map_lookup_elem(&flights, &k);
@@ -310,7 +323,7 @@ __noinline int completed(const struct done *d)
 
 SEC("uprobe") int poll(struct pt_regs *ctx)
 {
-	struct thread *t = thread_of_now();
+	struct thread *t = polling();
 
 	if (!t)
 		return 0;
@@ -325,7 +338,8 @@ SEC("uretprobe") int poll_end(struct pt_regs *ctx)
 	struct thread *t;
 	struct completion c;
 
-	if (n <= 0 || !(t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0)) || !t->cq)
+	if (n <= 0 || !(t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0)) ||
+	    t->window != window || !t->cq)
 		return 0;
 	struct done d = { .cq = t->cq, .now = bpf_ktime_get_ns() };
 	u64 at = t->completions;
@@ -357,7 +371,7 @@ static __always_inline struct thread *take(struct pt_regs *ctx, u64 cq)
 		u32 status;
 		u64 id;
 	} __attribute__((packed)) told;
-	struct thread *t = thread_of_now();
+	struct thread *t = polling();
 
 	if (!t || (t->cq == cq && t->taken) ||
 	    bpf_probe_read_user(&told, sizeof(told), (void *)(cq + CQ_EX_STATUS)))
@@ -385,7 +399,7 @@ SEC("uprobe") int next(struct pt_regs *ctx)
 
 SEC("uretprobe") int next_end(struct pt_regs *ctx)
 {
-	struct thread *t = thread_of_now();
+	struct thread *t = polling();
 
 	if (t && !(s32)PT_REGS_RC(ctx))
 		t->taken = 0;
@@ -404,7 +418,7 @@ SEC("uprobe") int end(struct pt_regs *ctx)
 /* The program asks what the completion at hand is of. */
 SEC("uretprobe") int opcode_end(struct pt_regs *ctx)
 {
-	struct thread *t = thread_of_now();
+	struct thread *t = polling();
 
 	if (!t)
 		return 0;

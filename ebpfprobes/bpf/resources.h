@@ -4,7 +4,7 @@
 #ifndef PEERDIRECT_RESOURCES_H
 #define PEERDIRECT_RESOURCES_H
 
-#include "common.h"
+#include "names.h"
 #include "process.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -42,20 +42,6 @@ struct dentry {
 
 #pragma clang attribute pop
 
-#define NO_DEVICE 0xffffffff
-#define NAME 64
-
-struct name {
-	u8 text[NAME];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 256);
-	__type(key, u32); /* ib_device.index */
-	__type(value, struct name);
-} devices SEC(".maps");
-
 /* The index of a device, whose name is noted. */
 static __always_inline u32 device_of(struct ib_device *d)
 {
@@ -63,13 +49,7 @@ static __always_inline u32 device_of(struct ib_device *d)
 		return NO_DEVICE;
 	u32 index = BPF_CORE_READ(d, index);
 
-	if (!bpf_map_lookup_elem(&devices, &index)) {
-		struct name n = {};
-
-		bpf_core_read_str(n.text, NAME, &d->name);
-		if (bpf_map_update_elem(&devices, &index, &n, BPF_ANY))
-			count(LOST_NAMES);
-	}
+	note_device(index, d);
 	return index;
 }
 

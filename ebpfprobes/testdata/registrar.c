@@ -1,8 +1,10 @@
 /* Registers and deregisters memory of one size many times, with its own stopwatch
  * around each call, and prints the medians: what the tracer's figures are held against.
- * Usage: registrar DEVICE host|udmabuf|hole LENGTH COUNT [wait]
- * A hole is addresses without memory: each registration has to fail.
- * With wait it prints "ready" and goes on when it reads a line, and once more at its end.
+ * Usage: registrar DEVICE host|udmabuf|hole|left LENGTH COUNT [wait [ROUNDS]]
+ * A hole is addresses without memory: each registration has to fail. Of left, nothing is
+ * deregistered: the kernel does, when the process ends.
+ * With wait it prints "ready" and goes on when it reads a line, and once more at its end;
+ * so before each of ROUNDS, which all register the same memory.
  * Prints: register COUNT MEDIAN_NS deregister COUNT MEDIAN_NS
  * Exits with 3 if the device or the machine has no dma-bufs. */
 #define _GNU_SOURCE
@@ -74,14 +76,36 @@ static int make_udmabuf(size_t length)
 	return fd;
 }
 
+/* Registers memory, or the dma-buf of fd if there is none, and deregisters it. */
+static void cycle(struct ibv_pd *pd, char *memory, int fd, size_t length, int hole, int left,
+		  long *registering, long *ending)
+{
+	long t0 = now();
+	struct ibv_mr *mr = memory ? ibv_reg_mr(pd, memory, length, IBV_ACCESS_LOCAL_WRITE) :
+				     ibv_reg_dmabuf_mr(pd, 0, length, 0, fd, IBV_ACCESS_LOCAL_WRITE);
+	long t1 = now();
+	if (hole && !mr)
+		return;
+	if (!mr && !memory && errno == EOPNOTSUPP)
+		exit(3);
+	if (!mr || hole)
+		die("register");
+	*registering = t1 - t0;
+	if (left)
+		return;
+	if (ibv_dereg_mr(mr))
+		die("deregister");
+	*ending = now() - t1;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 5) {
-		fprintf(stderr, "usage: registrar DEVICE host|udmabuf|hole LENGTH COUNT [wait]\n");
+		fprintf(stderr, "usage: registrar DEVICE host|udmabuf|hole|left LENGTH COUNT [wait [ROUNDS]]\n");
 		return 2;
 	}
 	int hole = !strcmp(argv[2], "hole"), wait = argc > 5;
-	int host = hole || !strcmp(argv[2], "host");
+	int left = !strcmp(argv[2], "left"), host = hole || left || !strcmp(argv[2], "host");
 	size_t length = strtoul(argv[3], NULL, 0);
 	long count = strtol(argv[4], NULL, 0);
 	struct ibv_context *c = open_device(argv[1]);
@@ -109,28 +133,16 @@ int main(int argc, char **argv)
 	if (wait) {
 		puts("ready");
 		fflush(stdout);
-		if (getchar() == EOF)
+	}
+	for (long rounds = argc > 6 ? strtol(argv[6], NULL, 0) : 1; rounds > 0; rounds--) {
+		if (wait && getchar() == EOF)
 			return 1;
+		for (long i = 0; i < count; i++)
+			cycle(pd, memory, fd, length, hole, left, &registering[i], &ending[i]);
+		printf("register %ld %ld deregister %ld %ld\n", count, median(registering, count),
+		       count, median(ending, count));
+		fflush(stdout);
 	}
-	for (long i = 0; i < count; i++) {
-		long t0 = now();
-		struct ibv_mr *mr = host ? ibv_reg_mr(pd, memory, length, IBV_ACCESS_LOCAL_WRITE) :
-					   ibv_reg_dmabuf_mr(pd, 0, length, 0, fd, IBV_ACCESS_LOCAL_WRITE);
-		long t1 = now();
-		if (hole && !mr)
-			continue;
-		if (!mr && !host && errno == EOPNOTSUPP)
-			exit(3);
-		if (!mr || hole)
-			die("register");
-		if (ibv_dereg_mr(mr))
-			die("deregister");
-		long t2 = now();
-		registering[i] = t1 - t0;
-		ending[i] = t2 - t1;
-	}
-	printf("register %ld %ld deregister %ld %ld\n", count, median(registering, count), count, median(ending, count));
-	fflush(stdout);
 	if (wait)
 		getchar();
 	return 0;

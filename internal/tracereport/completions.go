@@ -60,12 +60,15 @@ func (r *Completions) WriteText(w io.Writer, l Layout) error {
 	for _, i := range rows {
 		row := &r.Rows[i]
 		h := &row.Times
-		cells := []string{ownerNumber(row.PID, false), Name(row.Command), Name(row.Device), row.Wait.String(), "-", "-", count(h.Count), "?", "?", "?", "?", "-", "-", queueText(row)}
+		cells := []string{endedNumber(row.PID, row.PID == 0), Name(row.Command), Name(row.Device), row.Wait.String(), "-", "-", count(h.Count), "?", "?", "?", "?", "-", "-", queueText(row)}
 		if h.Count > 0 {
 			cells[7], cells[8], cells[9], cells[10] = Duration(h.Quantile(.5)), Duration(h.Quantile(.9)), Duration(h.Quantile(.99)), Duration(h.Longest)
 		}
+		if row.Wait.FromPosting() {
+			cells[4], cells[5], cells[11] = opcodeText(row.Opcode), sizeClass(row.Size), count(row.Failed)
+		}
 		if row.Wait == ebpfprobes.Polled {
-			cells[4], cells[5], cells[11], cells[12] = opcodeText(row.Opcode), sizeClass(row.Size), count(row.Failed), count(row.Untimed)
+			cells[12] = count(row.Untimed)
 		}
 		t.add(cells...)
 	}
@@ -80,7 +83,7 @@ func (r *Completions) WriteText(w io.Writer, l Layout) error {
 	if l.Log2 {
 		for _, i := range rows {
 			if row := &r.Rows[i]; row.Times.Count > 0 {
-				fmt.Fprintf(b, "\n%s (%s), %s, queue %s, %s:\n", Name(row.Command), ownerNumber(row.PID, false), Name(row.Device), queueText(row), waitText(row))
+				fmt.Fprintf(b, "\n%s (%s), %s, queue %s, %s:\n", Name(row.Command), endedNumber(row.PID, row.PID == 0), Name(row.Device), queueText(row), waitText(row))
 				writeLog2(b, &row.Times)
 			}
 		}
@@ -90,12 +93,26 @@ func (r *Completions) WriteText(w io.Writer, l Layout) error {
 }
 
 // queueText is the kernel's number of a queue; of one that is polled, the program's
-// address of it.
+// address of it. Marks are of a device, whatever queues it has.
 func queueText(row *ebpfprobes.CompletionRow) string {
+	if row.Wait == ebpfprobes.Marked {
+		return "-"
+	}
+	if row.Number < 0 && row.Queue == 0 {
+		return "several"
+	}
 	if row.Number < 0 {
 		return hex(row.Queue)
 	}
 	return fmt.Sprint(row.Number)
+}
+
+// addressText is the program's address of a queue; marks do not tell it.
+func addressText(queue uint64) string {
+	if queue == 0 {
+		return "-"
+	}
+	return hex(queue)
 }
 
 func opcodeText(o ebpfprobes.Opcode) string {
@@ -106,7 +123,7 @@ func opcodeText(o ebpfprobes.Opcode) string {
 }
 
 func waitText(row *ebpfprobes.CompletionRow) string {
-	if row.Wait != ebpfprobes.Polled {
+	if !row.Wait.FromPosting() {
 		return row.Wait.String()
 	}
 	return fmt.Sprintf("%s %s %s", row.Wait, opcodeText(row.Opcode), sizeClass(row.Size))
@@ -125,7 +142,7 @@ func (r *Completions) writeFailures(b *strings.Builder, width, most int) {
 			return
 		}
 		b.WriteString(cut(fmt.Sprintf("  %d × %s: %s (%s), %s, %s, queue pair %s, queue %s", f.Count, f.Status, Name(f.Command), ownerNumber(f.PID, false),
-			Name(f.Device), opcodeText(f.Opcode), numberText(uint64(f.QP)), hex(f.Queue)), width) + "\n")
+			Name(f.Device), opcodeText(f.Opcode), numberText(uint64(f.QP)), addressText(f.Queue)), width) + "\n")
 	}
 }
 
@@ -167,27 +184,28 @@ func (r *Completions) notFollowed() []string {
 // most bounds the lines of that, if it is not 0.
 func (r *Completions) writeFollowed(b *strings.Builder, width, most int) {
 	line := func(format string, a ...any) { b.WriteString(cut(fmt.Sprintf(format, a...), width) + "\n") }
-	s := r.Sampling
-	if s == nil {
-		return
-	}
-	b.WriteByte('\n')
-	line("polled queues: followed for %s of %s, in %d windows; %d work requests posted in them, of which %d complete silently",
-		Duration(s.Followed), Duration(r.Traced.Round(time.Millisecond)), s.Windows, s.Posts, s.Unsignaled)
-	var repeated uint64
-	for i := range r.Rows {
-		repeated += r.Rows[i].Repeated
-	}
-	if repeated > 0 {
-		line("not timed: %d work requests whose id another had in flight, and that other", repeated)
-	}
-	for i, why := range r.notFollowed() {
-		if most > 0 && i == most {
-			break
+	if s := r.Sampling; s != nil {
+		b.WriteByte('\n')
+		line("polled queues: followed for %s of %s, in %d windows; %d work requests posted in them, of which %d complete silently",
+			Duration(s.Followed), Duration(r.Traced.Round(time.Millisecond)), s.Windows, s.Posts, s.Unsignaled)
+		var repeated uint64
+		for i := range r.Rows {
+			repeated += r.Rows[i].Repeated
 		}
-		line("not followed: %s", Name(why))
+		if repeated > 0 {
+			line("not timed: %d work requests whose id another had in flight, and that other", repeated)
+		}
+		for i, why := range r.notFollowed() {
+			if most > 0 && i == most {
+				break
+			}
+			line("not followed: %s", Name(why))
+		}
 	}
 	if events, _ := r.probes(); r.Attached && ebpfprobes.Lacking(events) != nil {
+		if r.Sampling == nil {
+			b.WriteByte('\n')
+		}
 		line("not followed: completion events ('peerdirect trace probes --purpose completions' tells why)")
 	}
 }

@@ -7,8 +7,8 @@ type completionJSON struct {
 	PID      *int           `json:"pid"`
 	Process  *string        `json:"process"`
 	Device   *string        `json:"device"`
-	Queue    string         `json:"queue"`  // the program's address of it
-	Number   *int64         `json:"number"` // the kernel's of it; null where it is polled
+	Queue    *string        `json:"queue"`  // the program's address of it; null of marks, and of several
+	Number   *int64         `json:"number"` // the kernel's of it; null from posting
 	Wait     string         `json:"wait"`
 	Opcode   *string        `json:"opcode"`
 	Size     *uint64        `json:"size"`  // lengths from this to below its double, bytes
@@ -22,7 +22,7 @@ type completionJSON struct {
 // completion makes a row's record. What events do not tell is null.
 func (s *Stream) completion(r *Completions, row *ebpfprobes.CompletionRow) completionJSON {
 	j := completionJSON{recordHead: s.head("row", r.At), PID: known(row.PID), Process: known(row.Command), Device: known(row.Device),
-		Queue: hex(row.Queue), Wait: row.Wait.String(), Opcode: opcodeJSON(row.Opcode), Size: known(row.Size)}
+		Queue: queueJSON(row.Queue), Wait: row.Wait.String(), Opcode: opcodeJSON(row.Opcode), Size: known(row.Size)}
 	if row.Number >= 0 {
 		j.Number = &row.Number
 	}
@@ -30,10 +30,20 @@ func (s *Stream) completion(r *Completions, row *ebpfprobes.CompletionRow) compl
 		times := histogramOf(&row.Times)
 		j.Times = &times
 	}
+	if row.Wait.FromPosting() {
+		j.Failed, j.Bytes = &row.Failed, known(row.Bytes)
+	}
 	if row.Wait == ebpfprobes.Polled {
-		j.Failed, j.Bytes, j.Untimed, j.Repeated = &row.Failed, known(row.Bytes), &row.Untimed, &row.Repeated
+		j.Untimed, j.Repeated = &row.Untimed, &row.Repeated
 	}
 	return j
+}
+
+func queueJSON(queue uint64) *string {
+	if queue == 0 {
+		return nil
+	}
+	return known(hex(queue))
 }
 
 func opcodeJSON(o ebpfprobes.Opcode) *string {
@@ -48,7 +58,7 @@ type completionFailureJSON struct {
 	PID     *int    `json:"pid"`
 	Process *string `json:"process"`
 	Device  *string `json:"device"`
-	Queue   string  `json:"queue"`
+	Queue   *string `json:"queue"`
 	QP      *uint32 `json:"qp"`
 	Status  string  `json:"status"`
 	Opcode  *string `json:"opcode"`
@@ -73,7 +83,7 @@ func (r *Completions) WriteRecords(s *Stream) error {
 		}
 	}
 	for _, f := range r.Failures {
-		if err := s.encode.Encode(completionFailureJSON{s.head("failure", r.At), known(f.PID), known(f.Command), known(f.Device), hex(f.Queue),
+		if err := s.encode.Encode(completionFailureJSON{s.head("failure", r.At), known(f.PID), known(f.Command), known(f.Device), queueJSON(f.Queue),
 			known(f.QP), f.Status.String(), opcodeJSON(f.Opcode), f.Count}); err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ func (r *Completions) Panels() []Panel {
 			continue
 		}
 		name := row.Wait.String()
-		if row.Wait == ebpfprobes.Polled {
+		if row.Wait.FromPosting() {
 			name += ", " + row.Opcode.String()
 		}
 		at := slices.IndexFunc(panels, func(p Panel) bool { return p.Name == name })
@@ -34,7 +34,7 @@ func (r *Completions) Panels() []Panel {
 // of one process and device are summed.
 func (r *Completions) Metrics() []Metric {
 	waits := Metric{Name: "peerdirect_completion_wait_seconds", Type: Durations, Labels: []string{"process", "device", "wait", "opcode", "size"},
-		Help: "How long completions waited: from the interrupt to the program (woken, collected), or from posting to it (polled, in windows only)."}
+		Help: "How long completions waited: from the interrupt to the program (woken, collected), or from posting to it (polled, in windows only; marked, a sample of this project's own)."}
 	labels := []string{"process", "device", "opcode"}
 	bytes := Metric{Name: "peerdirect_completion_bytes_total", Type: Counter, Labels: labels, Help: "Lengths of polled completions, as far as they are told, in windows only."}
 	untimed := Metric{Name: "peerdirect_completions_untimed_total", Type: Counter, Labels: labels, Help: "Polled completions in windows whose posting was not seen, or of which it cannot be told."}
@@ -42,11 +42,13 @@ func (r *Completions) Metrics() []Metric {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		process, device, opcode, size := label(row.Command), label(row.Device), "none", "none"
-		if row.Wait == ebpfprobes.Polled {
+		if row.Wait.FromPosting() {
 			opcode, size = row.Opcode.String(), "unknown"
 			if row.Size > 0 {
 				size = strconv.FormatUint(row.Size, 10)
 			}
+		}
+		if row.Wait == ebpfprobes.Polled {
 			for to, n := range map[*Metric]uint64{&bytes: row.Bytes, &untimed: row.Untimed, &repeated: row.Repeated} {
 				to.Samples = append(to.Samples, Sample{Labels: []string{process, device, opcode}, Value: float64(n)})
 			}
@@ -56,7 +58,7 @@ func (r *Completions) Metrics() []Metric {
 		}
 	}
 	failed := Metric{Name: "peerdirect_completion_failures_total", Type: Counter, Labels: []string{"process", "device", "opcode", "status"},
-		Help: "Polled completions in error, in windows only."}
+		Help: "Completions in error: polled, in windows only, or marked, a sample."}
 	for _, f := range r.Failures {
 		failed.Samples = append(failed.Samples, Sample{Labels: []string{label(f.Command), label(f.Device), f.Opcode.String(), f.Status.String()}, Value: float64(f.Count)})
 	}

@@ -148,7 +148,7 @@ func TestCompletionMetrics(t *testing.T) {
 				}
 			}
 		}
-		if n := len(bound.Apply(m).Samples); n > 12 {
+		if n := len(bound.Apply(m, objectsAt).Samples); n > 12 {
 			t.Errorf("%s has %d series", m.Name, n)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // ConnectionsSchema is the schema of its records.
@@ -95,12 +96,12 @@ func writeTransitions(b *strings.Builder, list []ebpfprobes.QPTransition, width 
 		q := &list[i]
 		failed, mean, longest := "", "", ""
 		if q.Err != 0 {
-			failed = Errno(q.Err)
+			failed = errname.Of(q.Err)
 		}
 		if q.Change == ebpfprobes.Modified && q.Count > 0 {
 			mean, longest = Duration(q.Sum/time.Duration(q.Count)), Duration(q.Longest)
 		}
-		t.add(count(q.Count), ownerNumber(q.PID, false), Name(q.Command), Name(q.Device), q.Type.String(), changeText(q.Change, q.From, q.To), mean, longest, failed)
+		t.add(count(q.Count), endedNumber(q.PID, q.Ended), Name(q.Command), Name(q.Device), q.Type.String(), changeText(q.Change, q.From, q.To), mean, longest, failed)
 	}
 	return t.write(b, width)
 }
@@ -129,7 +130,7 @@ func WriteChange(w io.Writer, c *ebpfprobes.QPChange) error {
 		fmt.Fprintf(&b, "  took %s", Duration(c.Took))
 	}
 	if c.Err != 0 {
-		fmt.Fprintf(&b, "  failed: %s", Errno(c.Err))
+		fmt.Fprintf(&b, "  failed: %s", errname.Of(c.Err))
 	}
 	b.WriteByte('\n')
 	_, err := io.WriteString(w, b.String())
@@ -147,7 +148,7 @@ func (r *Connections) Metrics() []Metric {
 	for _, t := range r.Transitions {
 		errno := "none"
 		if t.Err != 0 {
-			errno = Errno(t.Err)
+			errno = errname.Of(t.Err)
 		}
 		changes.Samples = append(changes.Samples, Sample{Value: float64(t.Count),
 			Labels: []string{label(t.Command), label(t.Device), t.Type.String(), t.Change.String(), t.From.String(), t.To.String(), errno}})

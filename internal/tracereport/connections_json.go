@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 type qpJSON struct {
@@ -80,7 +81,7 @@ func errnoJSON(t ebpfprobes.QPTransition) *string {
 	if t.Err == 0 {
 		return nil
 	}
-	return known(Errno(t.Err))
+	return known(errname.Of(t.Err))
 }
 
 // Change writes one change.
@@ -100,7 +101,7 @@ func (s *Stream) Change(c *ebpfprobes.QPChange) error {
 	}{s.head("event", c.At), c.PID, c.TID, known(c.Command), c.Change.String(), stateJSON(c.From), stateJSON(c.To),
 		hex(uint64(c.Mask)), c.Took.Nanoseconds(), nil, qpOf(&c.QP)}
 	if c.Err != 0 {
-		j.Errno = known(Errno(c.Err))
+		j.Errno = known(errname.Of(c.Err))
 	}
 	return s.encode.Encode(j)
 }

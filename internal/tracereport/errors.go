@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // ErrorsSchema is the schema of its records.
@@ -60,7 +61,7 @@ func (r *Errors) WriteText(w io.Writer, l Layout) error {
 		drop: []string{">PID", ">LAST", "CLASS", "DEVICE"}}
 	for i := range rows {
 		row := &rows[i]
-		t.add(count(row.Count), row.Class.String(), ownerNumber(row.PID, false), Name(row.Command), Name(row.Device), Name(row.What),
+		t.add(count(row.Count), row.Class.String(), endedNumber(row.PID, row.Ended), Name(row.Command), Name(row.Device), Name(row.What),
 			errorText(&row.ErrorSort), ageText(r.At.Sub(row.Last))+" ago", detail(&row.ErrorSort, row.Number, row.Cause))
 	}
 	if len(t.rows) == 0 {
@@ -79,7 +80,7 @@ func errorText(e *ebpfprobes.ErrorSort) string {
 	if e.Err == 0 {
 		return ""
 	}
-	return Errno(e.Err)
+	return errname.Of(e.Err)
 }
 
 // detail tells what else is known: of the last failure of a row.
@@ -146,7 +147,7 @@ func (s *Stream) error(record string, at time.Time, e *ebpfprobes.ErrorSort, com
 	j := errorJSON{recordHead: s.head(record, at), Class: e.Class.String(), PID: known(e.PID), Process: known(command), Device: known(e.Device),
 		What: e.What, Errno: known(errorText(e)), Vendor: known(e.Vendor), Number: known(number), Count: 1}
 	if c != nil {
-		j.Cause = &commandJSON{What: c.What, Errno: Errno(c.Err), Status: known(c.Status)}
+		j.Cause = &commandJSON{What: c.What, Errno: errname.Of(c.Err), Status: known(c.Status)}
 		if c.Syndrome != 0 {
 			j.Cause.Syndrome = known(hex(uint64(c.Syndrome)))
 		}
@@ -185,7 +186,7 @@ func (r *Errors) Metrics() []Metric {
 		row := &r.Rows[i]
 		errno := "none"
 		if row.Err != 0 {
-			errno = Errno(row.Err)
+			errno = errname.Of(row.Err)
 		}
 		failed.Samples = append(failed.Samples, Sample{Value: float64(row.Count),
 			Labels: []string{row.Class.String(), label(row.Command), label(row.Device), label(row.What), errno}})

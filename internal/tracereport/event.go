@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // WriteEvent prints one call in a line, and its stack in further ones:
@@ -14,7 +15,7 @@ import (
 func WriteEvent(w io.Writer, e *ebpfprobes.Registration, frames []string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %d/%d  %s  %s  %s %s %s", e.At.Local().Format("15:04:05.000000"), e.PID, e.TID, Name(e.Command), Name(e.Device),
-		e.Operation, kindText(e.Kind), Bytes(e.Length))
+		e.Operation, kindText(e.Kind), lengthText(e))
 	if e.Kind == ebpfprobes.DMABuf {
 		fmt.Fprintf(&b, " (%s, inode %s)", Name(e.Exporter), numberText(e.Inode))
 	}
@@ -29,7 +30,7 @@ func WriteEvent(w io.Writer, e *ebpfprobes.Registration, frames []string) error 
 		}
 	}
 	if e.Err != 0 {
-		fmt.Fprintf(&b, "  failed: %s, %s", Errno(e.Err), CauseText(e.Err, e.Cause, e.CausePhase))
+		fmt.Fprintf(&b, "  failed: %s, %s", errname.Of(e.Err), CauseText(e.Err, e.Cause, e.CausePhase))
 	}
 	b.WriteByte('\n')
 	for i, f := range frames {
@@ -37,6 +38,19 @@ func WriteEvent(w io.Writer, e *ebpfprobes.Registration, frames []string) error 
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// lengthUnknown tells whether a region's length is not known: what is registered has one,
+// be it 0.
+func lengthUnknown(e *ebpfprobes.Registration) bool {
+	return e.Length == 0 && e.Operation != ebpfprobes.Register
+}
+
+func lengthText(e *ebpfprobes.Registration) string {
+	if lengthUnknown(e) {
+		return "?"
+	}
+	return Bytes(e.Length)
 }
 
 func numberText(n uint64) string {

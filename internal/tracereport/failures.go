@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // writeFailures prints what failed, the most frequent first, each with what is known of
@@ -20,7 +21,7 @@ func (r *Registrations) writeFailures(b *strings.Builder, width, most int) {
 			fmt.Fprintf(b, "  … and %d ways to fail more\n", len(r.Failures)-most)
 			return
 		}
-		cause := fmt.Sprintf("%d × %s: %s (%s), %s, %s of %s memory: %s", f.Count, Errno(f.Err), Name(f.Command), processNumber(f.PID), Name(f.Device),
+		cause := fmt.Sprintf("%d × %s: %s (%s), %s, %s of %s memory: %s", f.Count, errname.Of(f.Err), Name(f.Command), processNumber(f.PID), Name(f.Device),
 			f.Operation, kindText(f.Kind), CauseText(f.Err, f.Cause, f.CausePhase))
 		for i, line := range wrap(cause, width-4) {
 			b.WriteString("  " + strings.Repeat(" ", 2*min(i, 1)) + line + "\n")
@@ -47,11 +48,14 @@ func CauseText(err, cause syscall.Errno, phase ebpfprobes.Phase) string {
 	if cause == 0 {
 		cause = err
 	}
+	if phase == ebpfprobes.UnknownPhase {
+		return "which part failed is not told"
+	}
 	act := phase.String()
 	if int(phase) < len(phaseActs) {
 		act = phaseActs[phase]
 	}
-	return act + " returned " + Errno(cause)
+	return act + " returned " + errname.Of(cause)
 }
 
 // wrap breaks a text at spaces; a width below 20 is no bound.

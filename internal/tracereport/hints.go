@@ -87,6 +87,14 @@ func Hint(o ebpfprobes.Operation, k ebpfprobes.Kind, err, cause syscall.Errno, p
 	if cause == 0 {
 		cause = err
 	}
+	if phase == ebpfprobes.UnknownPhase { // the likeliest ones in turn
+		for _, p := range []ebpfprobes.Phase{ebpfprobes.Uverbs, ebpfprobes.Pin} {
+			if text := Hint(o, k, err, cause, p); text != "" {
+				return text
+			}
+		}
+		return ""
+	}
 	for _, h := range hints {
 		if fits(h.cause, cause) && fits(h.phases, phase) && fits(h.kinds, k) && fits(h.operations, o) {
 			return h.text

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // Schemas of the records. Within a version members are added, never changed.
@@ -89,17 +90,20 @@ type histogramJSON struct {
 	Count uint64      `json:"count"`
 	Sum   int64       `json:"sum_ns"`
 	Mean  int64       `json:"mean_ns"`
-	P50   int64       `json:"p50_ns"`
-	P90   int64       `json:"p90_ns"`
-	P99   int64       `json:"p99_ns"`
+	P50   *int64      `json:"p50_ns"` // null of what is not counted by slots
+	P90   *int64      `json:"p90_ns"`
+	P99   *int64      `json:"p99_ns"`
 	Max   int64       `json:"max_ns"`
 	Slots [][3]uint64 `json:"slots"` // from ns, to below ns, count
 }
 
 func histogramOf(h *ebpfprobes.Histogram) histogramJSON {
 	j := histogramJSON{Count: h.Count, Sum: h.Sum.Nanoseconds(), Mean: h.Mean().Nanoseconds(),
-		P50: h.Quantile(.5).Nanoseconds(), P90: h.Quantile(.9).Nanoseconds(), P99: h.Quantile(.99).Nanoseconds(),
 		Max: h.Longest.Nanoseconds(), Slots: [][3]uint64{}}
+	if h.Slots != nil {
+		quantile := func(q float64) *int64 { return new(h.Quantile(q).Nanoseconds()) }
+		j.P50, j.P90, j.P99 = quantile(.5), quantile(.9), quantile(.99)
+	}
 	for i, n := range h.Slots {
 		if n > 0 {
 			low, high := ebpfprobes.SlotRange(i)
@@ -169,8 +173,8 @@ type failureJSON struct {
 	Kind      *string `json:"kind"`
 	Count     uint64  `json:"count"`
 	Errno     string  `json:"errno"`
-	Cause     string  `json:"cause"` // what failed first
-	Phase     string  `json:"phase"` // and where
+	Cause     *string `json:"cause"` // what failed first
+	Phase     *string `json:"phase"` // and where
 	Hint      *string `json:"hint"`
 }
 
@@ -179,8 +183,12 @@ func (s *Stream) failure(at time.Time, f ebpfprobes.RegistrationFailure) failure
 	if cause == 0 {
 		cause = f.Err
 	}
-	return failureJSON{s.head("failure", at), known(f.PID), known(f.Command), known(f.Device), f.Operation.String(), kindJSON(f.Kind), f.Count,
-		Errno(f.Err), Errno(cause), f.CausePhase.String(), known(Hint(f.Operation, f.Kind, f.Err, f.Cause, f.CausePhase))}
+	j := failureJSON{s.head("failure", at), known(f.PID), known(f.Command), known(f.Device), f.Operation.String(), kindJSON(f.Kind), f.Count,
+		errname.Of(f.Err), nil, nil, known(Hint(f.Operation, f.Kind, f.Err, f.Cause, f.CausePhase))}
+	if f.CausePhase != ebpfprobes.UnknownPhase {
+		j.Cause, j.Phase = known(errname.Of(cause)), known(f.CausePhase.String())
+	}
+	return j
 }
 
 // Tracing writes how the tracing stands.

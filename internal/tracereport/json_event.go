@@ -25,7 +25,7 @@ func (s *Stream) Event(e *ebpfprobes.Registration, frames []string) error {
 		Device    *string          `json:"device"`
 		Operation string           `json:"operation"`
 		Kind      *string          `json:"kind"`
-		Length    uint64           `json:"length"`
+		Length    *uint64          `json:"length"` // null: deregistered by system calls alone, and not seen when it was registered
 		IOVA      string           `json:"iova"`
 		LKey      uint32           `json:"lkey"`
 		RKey      uint32           `json:"rkey"`
@@ -38,11 +38,14 @@ func (s *Stream) Event(e *ebpfprobes.Registration, frames []string) error {
 		Buffer    *bufferJSON      `json:"dma_buf"`
 		Stack     []string         `json:"stack"`
 	}{recordHead: s.head("event", e.At), PID: e.PID, TID: e.TID, Process: known(e.Command), Device: known(e.Device),
-		Operation: e.Operation.String(), Kind: kindJSON(e.Kind), Length: e.Length, IOVA: hex(e.IOVA), LKey: e.LKey, RKey: e.RKey,
+		Operation: e.Operation.String(), Kind: kindJSON(e.Kind), Length: &e.Length, IOVA: hex(e.IOVA), LKey: e.LKey, RKey: e.RKey,
 		Took: e.Took.Nanoseconds(), Spent: spent, Stack: frames}
 	if e.Err != 0 {
 		f := s.failure(e.At, ebpfprobes.RegistrationFailure{Operation: e.Operation, Kind: e.Kind, Err: e.Err, Cause: e.Cause, CausePhase: e.CausePhase})
-		j.Errno, j.Cause, j.Phase, j.Hint = &f.Errno, &f.Cause, &f.Phase, f.Hint
+		j.Errno, j.Cause, j.Phase, j.Hint = &f.Errno, f.Cause, f.Phase, f.Hint
+	}
+	if lengthUnknown(e) {
+		j.Length = nil
 	}
 	if e.Kind == ebpfprobes.DMABuf {
 		j.Buffer = &bufferJSON{known(e.Exporter), known(e.Inode), known(e.BufferSize)}

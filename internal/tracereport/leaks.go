@@ -40,6 +40,9 @@ func (r *Leaks) WriteText(w io.Writer, l Layout) error {
 	b := bufio.NewWriter(w)
 	var tail strings.Builder
 	r.writeStacks(&tail, l)
+	if n := r.unsearched(); n > 0 {
+		tail.WriteString(cut(fmt.Sprintf("\nwho holds %d dma-bufs is not known yet: not all processes have been looked through", n), l.Width) + "\n")
+	}
 	r.writeState(&tail, l.Width)
 	rows := r.Rows
 	if room := l.Height - strings.Count(tail.String(), "\n") - 2; l.Height > 0 && len(rows) > max(room, 1) {
@@ -65,6 +68,13 @@ func (r *Leaks) WriteText(w io.Writer, l Layout) error {
 	return b.Flush()
 }
 
+func (r *Leaks) unsearched() (n uint64) {
+	for i := range r.Rows {
+		n += r.Rows[i].Unsearched
+	}
+	return n
+}
+
 func count(n uint64) string { return strconv.FormatUint(n, 10) }
 
 func ageText(d time.Duration) string { return max(d, 0).Round(time.Second).String() }
@@ -78,6 +88,14 @@ func ownerNumber(pid int, kernel bool) string {
 		return "?"
 	}
 	return strconv.Itoa(pid)
+}
+
+// endedNumber is the number of a process, or "ended": those that have ended are one row.
+func endedNumber(pid int, ended bool) string {
+	if ended {
+		return "ended"
+	}
+	return ownerNumber(pid, false)
 }
 
 // deviceOf is the exporter of a dma-buf, which is on no device.

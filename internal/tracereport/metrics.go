@@ -1,10 +1,10 @@
 package tracereport
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // Metric is a metric with its samples, before they are bounded and encoded.
@@ -65,7 +65,7 @@ func (r *Registrations) Metrics() []Metric {
 			cause = f.Err
 		}
 		failed.Samples = append(failed.Samples, Sample{Value: float64(f.Count), Labels: []string{label(f.Command), label(f.Device),
-			f.Operation.String(), f.Kind.String(), Errno(f.Err), Errno(cause), f.CausePhase.String()}})
+			f.Operation.String(), f.Kind.String(), errname.Of(f.Err), errname.Of(cause), f.CausePhase.String()}})
 	}
 	return append([]Metric{duration, phases, bytes, failed}, r.Tracing.metrics()...)
 }
@@ -109,61 +109,4 @@ func (t *Tracing) metrics() []Metric {
 			Help: "Above this part of the time of all CPUs probes are detached.", Samples: []Sample{{Value: t.Budget}}})
 	}
 	return all
-}
-
-// Bound keeps the number of series down: of each metric the first ones that came have
-// their own, and further ones are summed as one whose labels are all "other". It is
-// remembered which came first, so that no series moves.
-type Bound struct {
-	most     int
-	admitted map[string]map[string]bool // by metric
-}
-
-// NewBound bounds each metric to most series, that of the others included.
-func NewBound(most int) *Bound {
-	return &Bound{most: max(most, 2), admitted: make(map[string]map[string]bool)}
-}
-
-const otherLabel = "other"
-
-// Apply sums what has the same labels, and what goes beyond the bound.
-func (b *Bound) Apply(m Metric) Metric {
-	known := b.admitted[m.Name]
-	if known == nil {
-		known = make(map[string]bool)
-		b.admitted[m.Name] = known
-	}
-	others := make([]string, len(m.Labels))
-	for i := range others {
-		others[i] = otherLabel
-	}
-	places := make(map[string]int)
-	bounded := m
-	bounded.Samples = nil
-	for _, s := range m.Samples {
-		key := fmt.Sprintf("%q", s.Labels)
-		if !known[key] {
-			if len(known) < b.most-1 {
-				known[key] = true
-			} else {
-				s.Labels, key = others, otherLabel
-			}
-		}
-		at, ok := places[key]
-		if !ok {
-			at = len(bounded.Samples)
-			places[key] = at
-			one := Sample{Labels: s.Labels}
-			if m.Type == Durations {
-				one.Histogram = &ebpfprobes.Histogram{}
-			}
-			bounded.Samples = append(bounded.Samples, one)
-		}
-		sum := &bounded.Samples[at]
-		sum.Value += s.Value
-		if m.Type == Durations {
-			sum.Histogram.Add(s.Histogram)
-		}
-	}
-	return bounded
 }

@@ -2,20 +2,15 @@ package tracereport
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 )
 
-// MostSeries is how many series a metric has if nothing else is said.
-const MostSeries = 200
-
-// Collector gives Prometheus what read gives at the time of each scrape. Histograms go
-// out both ways: as native ones, and in the classic buckets for those who cannot take
-// these.
+// Collector gives what read gives at the time of each scrape, in the forms that
+// Prometheus reads.
 type Collector struct {
 	read  func() ([]Metric, error)
 	began time.Time
@@ -30,69 +25,20 @@ func NewCollector(began time.Time, most int, read func() ([]Metric, error)) *Col
 	return &Collector{read: read, began: began, bound: NewBound(most)}
 }
 
-// Describe describes nothing: which metrics there are follows from what is traced.
-func (c *Collector) Describe(chan<- *prometheus.Desc) {}
-
-// Collect reads and encodes.
-func (c *Collector) Collect(to chan<- prometheus.Metric) {
+// collect reads, bounds and sorts.
+func (c *Collector) collect() ([]Metric, error) {
+	c.mu.Lock() // over reading too, so that what was read first is bounded first
+	defer c.mu.Unlock()
 	metrics, err := c.read()
 	if err != nil {
-		to <- prometheus.NewInvalidMetric(prometheus.NewDesc("peerdirect_trace_error", "What was counted cannot be read.", nil, nil), err)
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, m := range metrics {
-		m = c.bound.Apply(m)
-		desc := prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
-		for _, s := range m.Samples {
-			one, err := c.encode(desc, m.Type, s)
-			if err != nil {
-				one = prometheus.NewInvalidMetric(desc, err)
-			}
-			to <- one
-		}
-	}
-}
-
-func (c *Collector) encode(desc *prometheus.Desc, t MetricType, s Sample) (prometheus.Metric, error) {
-	switch t {
-	case Counter:
-		return prometheus.NewConstMetricWithCreatedTimestamp(desc, prometheus.CounterValue, s.Value, c.began, s.Labels...)
-	case Gauge:
-		return prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.Value, s.Labels...)
-	}
-	h := s.Histogram
-	sum := h.Sum.Seconds()
-	buckets, zero := nativeBuckets(h)
-	native, err := prometheus.NewConstNativeHistogram(desc, h.Count, sum, buckets, nil, zero, nativeSchema, 0, c.began, s.Labels...)
-	if err != nil {
 		return nil, err
 	}
-	classic, err := prometheus.NewConstHistogram(desc, h.Count, sum, classicBuckets(h), s.Labels...)
-	if err != nil {
-		return nil, err
+	at := time.Now()
+	for i, m := range metrics {
+		metrics[i] = c.bound.Apply(m, at)
 	}
-	return bothHistograms{native, classic}, nil
-}
-
-// bothHistograms is a native histogram that has classic buckets too, as clients that
-// observe by themselves have.
-type bothHistograms struct {
-	prometheus.Metric // native
-	classic           prometheus.Metric
-}
-
-func (b bothHistograms) Write(to *dto.Metric) error {
-	var classic dto.Metric
-	if err := b.classic.Write(&classic); err != nil {
-		return err
-	}
-	if err := b.Metric.Write(to); err != nil {
-		return err
-	}
-	to.Histogram.Bucket = classic.Histogram.Bucket
-	return nil
+	arrange(metrics)
+	return slices.DeleteFunc(metrics, func(m Metric) bool { return len(m.Samples) == 0 }), nil
 }
 
 // nativeSchema 3 has 8 buckets an octave, each 9.05 % wide, with bounds 2^(i/8) seconds.
@@ -154,18 +100,23 @@ const (
 	classicLast  = 34
 )
 
+// bucket is a classic bucket: how many calls were not above a bound, in seconds.
+type bucket struct {
+	bound float64
+	count uint64
+}
+
 // classicBuckets counts exactly: octaves are of whole slots. Only a call that took
 // 2^n ns to the nanosecond is in the bucket above.
-func classicBuckets(h *ebpfprobes.Histogram) map[float64]uint64 {
+func classicBuckets(h *ebpfprobes.Histogram) (buckets []bucket) {
 	sums := octaves(h)
-	buckets := make(map[float64]uint64)
 	var below uint64
 	for n := range classicLast {
 		if n < len(sums) {
 			below += sums[n]
 		}
 		if n+1 >= classicFirst {
-			buckets[(time.Duration(1) << (n + 1)).Seconds()] = below
+			buckets = append(buckets, bucket{(time.Duration(1) << (n + 1)).Seconds(), below})
 		}
 	}
 	return buckets

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -195,15 +196,15 @@ func TestClassicBucketsAreExact(t *testing.T) {
 	all := []time.Duration{1, 1023, 1024, 1025, 4095, 4096, 1 << 20, 1<<34 - 1, 1 << 34, 20 * time.Minute}
 	h := histogramOfAll(all...)
 	buckets := classicBuckets(&h)
-	for le, got := range buckets {
+	for _, b := range buckets {
 		want := uint64(0)
 		for _, d := range all {
-			if d.Seconds() < le {
+			if d.Seconds() < b.bound {
 				want++
 			}
 		}
-		if got != want {
-			t.Errorf("le %v: %d, want %d", le, got, want)
+		if b.count != want {
+			t.Errorf("le %v: %d, want %d", b.bound, b.count, want)
 		}
 	}
 	if len(buckets) != classicLast-classicFirst+1 {
@@ -293,11 +294,17 @@ func TestListen(t *testing.T) {
 	if !strings.HasPrefix(l.Addr().String(), "127.0.0.1:") {
 		t.Errorf("listens on %v", l.Addr())
 	}
-	for _, bad := range []string{"", "9000", "host:port:1"} {
+	for _, bad := range []string{"", "9000", "host:port:1", ":99999", ":nosuchport"} {
 		if l, err := Listen(bad); err == nil {
 			l.Close()
 			t.Errorf("%q was taken", bad)
 		}
+		if err := CheckAddress(bad); err == nil {
+			t.Errorf("%q is taken for an address", bad)
+		}
+	}
+	if _, err := Listen(l.Addr().String()); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "choose another") {
+		t.Error(err)
 	}
 }
 

@@ -126,6 +126,9 @@ func (t *Tracing) writeState(b *strings.Builder, width int) {
 	if t.Losses.Any() {
 		line("lost: %s", lossesText(t.Losses))
 	}
+	if n := t.Losses.Untold; n > 0 {
+		line("not known: what %d return probes missed (by kprobe; Linux tells from 6.7 on)", n)
+	}
 	if !t.Attached {
 		line("detached: nothing is traced")
 	} else if unseen := unseenRoles(t.Probes); len(unseen) > 0 {
@@ -133,7 +136,7 @@ func (t *Tracing) writeState(b *strings.Builder, width int) {
 	}
 	switch {
 	case t.Overhead != nil:
-		line("overhead: %s of the time of %d CPUs, measured for %s%s", Percent(t.Overhead.Share()), t.Overhead.CPUs,
+		line("overhead: %s of the time of %s, measured for %s%s", Percent(t.Overhead.Share()), cpus(t.Overhead.CPUs),
 			Duration(t.Overhead.Over.Round(time.Millisecond)), budgetText(t.Budget))
 	case t.Unmeasured != "":
 		line("overhead: not measured: %s", t.Unmeasured)
@@ -174,6 +177,8 @@ func losses(l ebpfprobes.Losses) []loss {
 		{"events", "events not shown, the reader was too slow", l.Events},
 		{"regions", "live regions not kept, their table is full", l.Regions},
 		{"names", "names not kept", l.Names},
+		{"unconfirmed", "write()s that may be registrations, of processes that ended before it could be looked up", l.Unconfirmed},
+		{"stacks", "stacks of the kernel not kept, their place was another's", l.Stacks},
 		{"runs", "runs that the kernel left out", l.Runs},
 	}
 }

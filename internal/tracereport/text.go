@@ -6,11 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 	"unicode/utf8"
-
-	"golang.org/x/sys/unix"
 )
 
 // Name makes one printable line of a name that another process chose; "?" if it is not
@@ -89,20 +86,11 @@ func Percent(share float64) string {
 	return strconv.FormatFloat(v, 'f', 0, 64) + "%"
 }
 
-// The kernel's own error numbers, which programs do not see (include/linux/errno.h).
-var kernelErrnos = map[syscall.Errno]string{
-	512: "ERESTARTSYS", 513: "ERESTARTNOINTR", 514: "ERESTARTNOHAND", 517: "EPROBE_DEFER", 524: "ENOTSUPP",
-}
-
-// Errno gives an error number's name.
-func Errno(e syscall.Errno) string {
-	if name := unix.ErrnoName(e); name != "" {
-		return name
+func cpus(n int) string {
+	if n == 1 {
+		return "1 CPU"
 	}
-	if name := kernelErrnos[e]; name != "" {
-		return name
-	}
-	return "errno " + strconv.Itoa(int(e))
+	return strconv.Itoa(n) + " CPUs"
 }
 
 // table aligns cells. Columns whose heads begin with ">" are numbers, to the right.

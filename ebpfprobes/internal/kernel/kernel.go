@@ -30,7 +30,6 @@ type Function struct {
 	Name   string // with its suffix, if the compiler made one: "f.constprop.0"
 	Module string // "" is the kernel itself
 	Typed  bool   // its types are known, so that fentry can be attached
-	Params int    // arguments; only if Typed
 }
 
 // Open reads what there is; what is missing is found by the questions.
@@ -112,17 +111,13 @@ func function(spec *btf.Spec, name, module string) (Function, bool) {
 	if err := spec.TypeByName(name, &f); err != nil {
 		return Function{}, false
 	}
-	proto, ok := f.Type.(*btf.FuncProto)
-	if !ok {
-		return Function{}, false
-	}
-	return Function{Name: name, Module: module, Typed: true, Params: len(proto.Params)}, true
+	return Function{Name: name, Module: module, Typed: true}, true
 }
 
 // Suffixed finds the functions of RDMA's modules whose names end so and whose first
 // argument is a pointer to that struct, of that many arguments at least: what drivers
 // hang into the kernel's tables they name alike. Of a module without types the names
-// alone must do.
+// alone must do, of this function and of others.
 func (k *Kernel) Suffixed(suffix, firstArgument string, arguments int) (found []Function, err error) {
 	var errs []error
 	for _, m := range k.modules {
@@ -149,7 +144,7 @@ func (k *Kernel) Suffixed(suffix, firstArgument string, arguments int) (found []
 			}
 			proto, ok := f.Type.(*btf.FuncProto)
 			if ok && len(proto.Params) >= arguments && pointsTo(proto.Params[0].Type, firstArgument) {
-				found = append(found, Function{Name: f.Name, Module: m, Typed: true, Params: len(proto.Params)})
+				found = append(found, Function{Name: f.Name, Module: m, Typed: true})
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -75,19 +76,33 @@ func (s *symbols) find(name string, variants bool) (found []Function, err error)
 	return found, nil
 }
 
+// suffixed finds what drivers hang into the kernel's tables, by names alone.
 func (s *symbols) suffixed(suffix, module string) (found []Function, err error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
-	for base, lines := range s.byName {
-		if !strings.HasSuffix(base, suffix) || strings.HasPrefix(base, "__pfx_") || strings.HasPrefix(base, "__") {
-			continue
-		}
-		for _, line := range lines {
-			if full, m, _ := strings.Cut(line, " "); m == module && full == base {
-				found = append(found, Function{Name: full, Module: m})
-			}
+	for base := range s.byName {
+		if s.has(base, module) && s.isOperation(base, suffix, module) {
+			found = append(found, Function{Name: base, Module: module})
 		}
 	}
+	slices.SortFunc(found, func(a, b Function) int { return strings.Compare(a.Name, b.Name) })
 	return found, nil
+}
+
+// isOperation tells a driver's operation from functions of its layers below, which may
+// end alike (efa_com_dereg_mr, bnxt_qplib_reg_mr): every driver that serves programs has
+// alloc_ucontext among its operations, and begins the names of all of them alike. Where
+// an operation reg_user_mr is there, reg_mr is another thing (ocrdma). So it is with all
+// drivers of Linux 6.1 to 7.3.
+func (s *symbols) isOperation(name, suffix, module string) bool {
+	driver, ok := strings.CutSuffix(name, suffix)
+	if !ok || !s.has(driver+"_alloc_ucontext", module) {
+		return false
+	}
+	return suffix != "_reg_mr" || !s.has(driver+"_reg_user_mr", module)
+}
+
+func (s *symbols) has(name, module string) bool {
+	return slices.Contains(s.byName[name], name+" "+module)
 }

@@ -22,7 +22,7 @@ type CompletionsCell struct {
 	Repeated uint64
 	Sum      uint64
 	Longest  uint64
-	Slots    [608]uint32
+	Slots    [608]uint64
 }
 
 type CompletionsCellKey struct {
@@ -82,6 +82,8 @@ type CompletionsThread struct {
 	Entered     uint64
 	Channel     uint64
 	Buffer      uint64
+	Generation  uint32
+	Window      uint32
 	Cq          uint64
 	Completions uint64
 	Taken       uint8
@@ -99,6 +101,7 @@ const (
 	CompletionsWaitWOKEN     CompletionsWait = 0
 	CompletionsWaitCOLLECTED CompletionsWait = 1
 	CompletionsWaitPOLLED    CompletionsWait = 2
+	CompletionsWaitMARKED    CompletionsWait = 3
 )
 
 type CompletionsWork struct {
@@ -119,12 +122,14 @@ const (
 	CompletionsMapDevices           = "devices"
 	CompletionsMapFailures          = "failures"
 	CompletionsMapFlights           = "flights"
+	CompletionsMapMarkedDevices     = "marked_devices"
 	CompletionsMapPending           = "pending"
 	CompletionsMapProcesses         = "processes"
 	CompletionsMapSignaling         = "signaling"
 	CompletionsMapThreads           = "threads"
 	CompletionsProgBuild            = "build"
 	CompletionsProgEnd              = "end"
+	CompletionsProgMarked           = "marked"
 	CompletionsProgNext             = "next"
 	CompletionsProgNextEnd          = "next_end"
 	CompletionsProgOpcodeEnd        = "opcode_end"
@@ -140,6 +145,7 @@ const (
 	CompletionsProgSetInline        = "set_inline"
 	CompletionsProgSetSge           = "set_sge"
 	CompletionsProgSetSgeList       = "set_sge_list"
+	CompletionsVarGeneration        = "generation"
 	CompletionsVarOnlyProcess       = "only_process"
 	CompletionsVarPosts             = "posts"
 	CompletionsVarSkipProcess       = "skip_process"
@@ -196,6 +202,7 @@ type CompletionsSpecs struct {
 type CompletionsProgramSpecs struct {
 	Build            *ebpf.ProgramSpec `ebpf:"build"`
 	End              *ebpf.ProgramSpec `ebpf:"end"`
+	Marked           *ebpf.ProgramSpec `ebpf:"marked"`
 	Next             *ebpf.ProgramSpec `ebpf:"next"`
 	NextEnd          *ebpf.ProgramSpec `ebpf:"next_end"`
 	OpcodeEnd        *ebpf.ProgramSpec `ebpf:"opcode_end"`
@@ -217,21 +224,23 @@ type CompletionsProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type CompletionsMapSpecs struct {
-	Cells     *ebpf.MapSpec `ebpf:"cells"`
-	Counters  *ebpf.MapSpec `ebpf:"counters"`
-	Devices   *ebpf.MapSpec `ebpf:"devices"`
-	Failures  *ebpf.MapSpec `ebpf:"failures"`
-	Flights   *ebpf.MapSpec `ebpf:"flights"`
-	Pending   *ebpf.MapSpec `ebpf:"pending"`
-	Processes *ebpf.MapSpec `ebpf:"processes"`
-	Signaling *ebpf.MapSpec `ebpf:"signaling"`
-	Threads   *ebpf.MapSpec `ebpf:"threads"`
+	Cells         *ebpf.MapSpec `ebpf:"cells"`
+	Counters      *ebpf.MapSpec `ebpf:"counters"`
+	Devices       *ebpf.MapSpec `ebpf:"devices"`
+	Failures      *ebpf.MapSpec `ebpf:"failures"`
+	Flights       *ebpf.MapSpec `ebpf:"flights"`
+	MarkedDevices *ebpf.MapSpec `ebpf:"marked_devices"`
+	Pending       *ebpf.MapSpec `ebpf:"pending"`
+	Processes     *ebpf.MapSpec `ebpf:"processes"`
+	Signaling     *ebpf.MapSpec `ebpf:"signaling"`
+	Threads       *ebpf.MapSpec `ebpf:"threads"`
 }
 
 // CompletionsVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type CompletionsVariableSpecs struct {
+	Generation    *ebpf.VariableSpec `ebpf:"generation"`
 	OnlyProcess   *ebpf.VariableSpec `ebpf:"only_process"`
 	Posts         *ebpf.VariableSpec `ebpf:"posts"`
 	SkipProcess   *ebpf.VariableSpec `ebpf:"skip_process"`
@@ -264,15 +273,16 @@ func (o *CompletionsObjects) Close() error {
 //
 // It can be passed to LoadCompletionsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type CompletionsMaps struct {
-	Cells     *ebpf.Map `ebpf:"cells"`
-	Counters  *ebpf.Map `ebpf:"counters"`
-	Devices   *ebpf.Map `ebpf:"devices"`
-	Failures  *ebpf.Map `ebpf:"failures"`
-	Flights   *ebpf.Map `ebpf:"flights"`
-	Pending   *ebpf.Map `ebpf:"pending"`
-	Processes *ebpf.Map `ebpf:"processes"`
-	Signaling *ebpf.Map `ebpf:"signaling"`
-	Threads   *ebpf.Map `ebpf:"threads"`
+	Cells         *ebpf.Map `ebpf:"cells"`
+	Counters      *ebpf.Map `ebpf:"counters"`
+	Devices       *ebpf.Map `ebpf:"devices"`
+	Failures      *ebpf.Map `ebpf:"failures"`
+	Flights       *ebpf.Map `ebpf:"flights"`
+	MarkedDevices *ebpf.Map `ebpf:"marked_devices"`
+	Pending       *ebpf.Map `ebpf:"pending"`
+	Processes     *ebpf.Map `ebpf:"processes"`
+	Signaling     *ebpf.Map `ebpf:"signaling"`
+	Threads       *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *CompletionsMaps) Close() error {
@@ -282,6 +292,7 @@ func (m *CompletionsMaps) Close() error {
 		m.Devices,
 		m.Failures,
 		m.Flights,
+		m.MarkedDevices,
 		m.Pending,
 		m.Processes,
 		m.Signaling,
@@ -293,6 +304,7 @@ func (m *CompletionsMaps) Close() error {
 //
 // It can be passed to LoadCompletionsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type CompletionsVariables struct {
+	Generation    *ebpf.Variable `ebpf:"generation"`
 	OnlyProcess   *ebpf.Variable `ebpf:"only_process"`
 	Posts         *ebpf.Variable `ebpf:"posts"`
 	SkipProcess   *ebpf.Variable `ebpf:"skip_process"`
@@ -311,6 +323,7 @@ type CompletionsVariables struct {
 type CompletionsPrograms struct {
 	Build            *ebpf.Program `ebpf:"build"`
 	End              *ebpf.Program `ebpf:"end"`
+	Marked           *ebpf.Program `ebpf:"marked"`
 	Next             *ebpf.Program `ebpf:"next"`
 	NextEnd          *ebpf.Program `ebpf:"next_end"`
 	OpcodeEnd        *ebpf.Program `ebpf:"opcode_end"`
@@ -332,6 +345,7 @@ func (p *CompletionsPrograms) Close() error {
 	return _CompletionsClose(
 		p.Build,
 		p.End,
+		p.Marked,
 		p.Next,
 		p.NextEnd,
 		p.OpcodeEnd,

@@ -41,20 +41,21 @@ type ConnectionsEvent struct {
 }
 
 type ConnectionsFlight struct {
-	_         structs.HostLayout
-	Began     uint64
-	Qp        uint64
-	Mask      uint32
-	Dest      uint32
-	Active    uint8
-	State     uint8
-	Current   uint8
-	Mtu       uint8
-	HasGid    uint8
-	SgidIndex uint8
-	Port      uint8
-	Pad       uint8
-	Gid       [16]uint8
+	_          structs.HostLayout
+	Began      uint64
+	Qp         uint64
+	Mask       uint32
+	Dest       uint32
+	Generation uint32
+	Active     uint8
+	State      uint8
+	Current    uint8
+	Mtu        uint8
+	HasGid     uint8
+	SgidIndex  uint8
+	Port       uint8
+	Pad        [5]uint8
+	Gid        [16]uint8
 }
 
 type ConnectionsName struct {
@@ -120,6 +121,7 @@ const (
 	ConnectionsProgModifiedKretprobe = "modified_kretprobe"
 	ConnectionsProgModifyFentry      = "modify_fentry"
 	ConnectionsProgModifyKprobe      = "modify_kprobe"
+	ConnectionsVarGeneration         = "generation"
 	ConnectionsVarOnlyProcess        = "only_process"
 	ConnectionsVarSkipProcess        = "skip_process"
 	ConnectionsVarSlowerThan         = "slower_than"
@@ -198,6 +200,7 @@ type ConnectionsMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ConnectionsVariableSpecs struct {
+	Generation   *ebpf.VariableSpec `ebpf:"generation"`
 	OnlyProcess  *ebpf.VariableSpec `ebpf:"only_process"`
 	SkipProcess  *ebpf.VariableSpec `ebpf:"skip_process"`
 	SlowerThan   *ebpf.VariableSpec `ebpf:"slower_than"`
@@ -252,6 +255,7 @@ func (m *ConnectionsMaps) Close() error {
 //
 // It can be passed to LoadConnectionsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ConnectionsVariables struct {
+	Generation   *ebpf.Variable `ebpf:"generation"`
 	OnlyProcess  *ebpf.Variable `ebpf:"only_process"`
 	SkipProcess  *ebpf.Variable `ebpf:"skip_process"`
 	SlowerThan   *ebpf.Variable `ebpf:"slower_than"`

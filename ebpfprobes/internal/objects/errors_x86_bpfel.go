@@ -70,14 +70,15 @@ type ErrorsFailureKey struct {
 }
 
 type ErrorsFlight struct {
-	_       structs.HostLayout
-	File    uint64
-	Object  uint16
-	Method  uint16
-	Active  uint8
-	Flags   uint8
-	Pad     [2]uint8
-	Command ErrorsCommand
+	_          structs.HostLayout
+	File       uint64
+	Generation uint32
+	Object     uint16
+	Method     uint16
+	Active     uint8
+	Flags      uint8
+	Pad        [6]uint8
+	Command    ErrorsCommand
 }
 
 type ErrorsName struct {
@@ -94,6 +95,7 @@ const (
 	ErrorsMapEvents                  = "events"
 	ErrorsMapFailures                = "failures"
 	ErrorsMapFlights                 = "flights"
+	ErrorsMapProcesses               = "processes"
 	ErrorsProgCallEndFexit           = "call_end_fexit"
 	ErrorsProgCallEndKretprobe       = "call_end_kretprobe"
 	ErrorsProgCommandEndFexit        = "command_end_fexit"
@@ -107,6 +109,7 @@ const (
 	ErrorsProgMlx5Cmd                = "mlx5_cmd"
 	ErrorsProgWriteCallFentry        = "write_call_fentry"
 	ErrorsProgWriteCallKprobe        = "write_call_kprobe"
+	ErrorsVarGeneration              = "generation"
 	ErrorsVarOnlyProcess             = "only_process"
 	ErrorsVarSkipProcess             = "skip_process"
 	ErrorsVarSlowerThan              = "slower_than"
@@ -177,17 +180,19 @@ type ErrorsProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ErrorsMapSpecs struct {
-	Counters *ebpf.MapSpec `ebpf:"counters"`
-	Devices  *ebpf.MapSpec `ebpf:"devices"`
-	Events   *ebpf.MapSpec `ebpf:"events"`
-	Failures *ebpf.MapSpec `ebpf:"failures"`
-	Flights  *ebpf.MapSpec `ebpf:"flights"`
+	Counters  *ebpf.MapSpec `ebpf:"counters"`
+	Devices   *ebpf.MapSpec `ebpf:"devices"`
+	Events    *ebpf.MapSpec `ebpf:"events"`
+	Failures  *ebpf.MapSpec `ebpf:"failures"`
+	Flights   *ebpf.MapSpec `ebpf:"flights"`
+	Processes *ebpf.MapSpec `ebpf:"processes"`
 }
 
 // ErrorsVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ErrorsVariableSpecs struct {
+	Generation  *ebpf.VariableSpec `ebpf:"generation"`
 	OnlyProcess *ebpf.VariableSpec `ebpf:"only_process"`
 	SkipProcess *ebpf.VariableSpec `ebpf:"skip_process"`
 	SlowerThan  *ebpf.VariableSpec `ebpf:"slower_than"`
@@ -217,11 +222,12 @@ func (o *ErrorsObjects) Close() error {
 //
 // It can be passed to LoadErrorsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ErrorsMaps struct {
-	Counters *ebpf.Map `ebpf:"counters"`
-	Devices  *ebpf.Map `ebpf:"devices"`
-	Events   *ebpf.Map `ebpf:"events"`
-	Failures *ebpf.Map `ebpf:"failures"`
-	Flights  *ebpf.Map `ebpf:"flights"`
+	Counters  *ebpf.Map `ebpf:"counters"`
+	Devices   *ebpf.Map `ebpf:"devices"`
+	Events    *ebpf.Map `ebpf:"events"`
+	Failures  *ebpf.Map `ebpf:"failures"`
+	Flights   *ebpf.Map `ebpf:"flights"`
+	Processes *ebpf.Map `ebpf:"processes"`
 }
 
 func (m *ErrorsMaps) Close() error {
@@ -231,6 +237,7 @@ func (m *ErrorsMaps) Close() error {
 		m.Events,
 		m.Failures,
 		m.Flights,
+		m.Processes,
 	)
 }
 
@@ -238,6 +245,7 @@ func (m *ErrorsMaps) Close() error {
 //
 // It can be passed to LoadErrorsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ErrorsVariables struct {
+	Generation  *ebpf.Variable `ebpf:"generation"`
 	OnlyProcess *ebpf.Variable `ebpf:"only_process"`
 	SkipProcess *ebpf.Variable `ebpf:"skip_process"`
 	SlowerThan  *ebpf.Variable `ebpf:"slower_than"`

@@ -30,6 +30,18 @@ type LifecycleBirth struct {
 	}
 }
 
+type LifecycleCounter uint32
+
+const (
+	LifecycleCounterLOST_FLIGHTS LifecycleCounter = 0
+	LifecycleCounterLOST_CELLS   LifecycleCounter = 1
+	LifecycleCounterLOST_EVENTS  LifecycleCounter = 2
+	LifecycleCounterLOST_REGIONS LifecycleCounter = 3
+	LifecycleCounterLOST_NAMES   LifecycleCounter = 4
+	LifecycleCounterLOST_STACKS  LifecycleCounter = 5
+	LifecycleCounterCOUNTERS     LifecycleCounter = 6
+)
+
 type LifecycleName struct {
 	_    structs.HostLayout
 	Text [64]uint8
@@ -70,6 +82,7 @@ const (
 	LifecycleMapCounters           = "counters"
 	LifecycleMapDevices            = "devices"
 	LifecycleMapObjects            = "objects"
+	LifecycleMapProcesses          = "processes"
 	LifecycleMapStacks             = "stacks"
 	LifecycleProgExportedFexit     = "exported_fexit"
 	LifecycleProgExportedKretprobe = "exported_kretprobe"
@@ -83,6 +96,7 @@ const (
 	LifecycleVarSkipProcess        = "skip_process"
 	LifecycleVarSlowerThan         = "slower_than"
 	LifecycleVarUnusedBirth        = "unused_birth"
+	LifecycleVarUnusedCounter      = "unused_counter"
 	LifecycleVarUnusedResource     = "unused_resource"
 	LifecycleVarWantEvents         = "want_events"
 	LifecycleVarWantKernelStacks   = "want_kernel_stacks"
@@ -145,11 +159,12 @@ type LifecycleProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type LifecycleMapSpecs struct {
-	Births   *ebpf.MapSpec `ebpf:"births"`
-	Counters *ebpf.MapSpec `ebpf:"counters"`
-	Devices  *ebpf.MapSpec `ebpf:"devices"`
-	Objects  *ebpf.MapSpec `ebpf:"objects"`
-	Stacks   *ebpf.MapSpec `ebpf:"stacks"`
+	Births    *ebpf.MapSpec `ebpf:"births"`
+	Counters  *ebpf.MapSpec `ebpf:"counters"`
+	Devices   *ebpf.MapSpec `ebpf:"devices"`
+	Objects   *ebpf.MapSpec `ebpf:"objects"`
+	Processes *ebpf.MapSpec `ebpf:"processes"`
+	Stacks    *ebpf.MapSpec `ebpf:"stacks"`
 }
 
 // LifecycleVariableSpecs contains global variables before they are loaded into the kernel.
@@ -160,6 +175,7 @@ type LifecycleVariableSpecs struct {
 	SkipProcess      *ebpf.VariableSpec `ebpf:"skip_process"`
 	SlowerThan       *ebpf.VariableSpec `ebpf:"slower_than"`
 	UnusedBirth      *ebpf.VariableSpec `ebpf:"unused_birth"`
+	UnusedCounter    *ebpf.VariableSpec `ebpf:"unused_counter"`
 	UnusedResource   *ebpf.VariableSpec `ebpf:"unused_resource"`
 	WantEvents       *ebpf.VariableSpec `ebpf:"want_events"`
 	WantKernelStacks *ebpf.VariableSpec `ebpf:"want_kernel_stacks"`
@@ -186,11 +202,12 @@ func (o *LifecycleObjects) Close() error {
 //
 // It can be passed to LoadLifecycleObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LifecycleMaps struct {
-	Births   *ebpf.Map `ebpf:"births"`
-	Counters *ebpf.Map `ebpf:"counters"`
-	Devices  *ebpf.Map `ebpf:"devices"`
-	Objects  *ebpf.Map `ebpf:"objects"`
-	Stacks   *ebpf.Map `ebpf:"stacks"`
+	Births    *ebpf.Map `ebpf:"births"`
+	Counters  *ebpf.Map `ebpf:"counters"`
+	Devices   *ebpf.Map `ebpf:"devices"`
+	Objects   *ebpf.Map `ebpf:"objects"`
+	Processes *ebpf.Map `ebpf:"processes"`
+	Stacks    *ebpf.Map `ebpf:"stacks"`
 }
 
 func (m *LifecycleMaps) Close() error {
@@ -199,6 +216,7 @@ func (m *LifecycleMaps) Close() error {
 		m.Counters,
 		m.Devices,
 		m.Objects,
+		m.Processes,
 		m.Stacks,
 	)
 }
@@ -211,6 +229,7 @@ type LifecycleVariables struct {
 	SkipProcess      *ebpf.Variable `ebpf:"skip_process"`
 	SlowerThan       *ebpf.Variable `ebpf:"slower_than"`
 	UnusedBirth      *ebpf.Variable `ebpf:"unused_birth"`
+	UnusedCounter    *ebpf.Variable `ebpf:"unused_counter"`
 	UnusedResource   *ebpf.Variable `ebpf:"unused_resource"`
 	WantEvents       *ebpf.Variable `ebpf:"want_events"`
 	WantKernelStacks *ebpf.Variable `ebpf:"want_kernel_stacks"`

@@ -15,12 +15,12 @@ import (
 
 type RegistrationsCell struct {
 	_       structs.HostLayout
-	Count   uint64
 	Failed  uint64
 	Bytes   uint64
 	Sum     [11]uint64
 	Longest [11]uint64
-	Slots   [11][608]uint32
+	Slots   [10][608]uint32
+	Above   [10][608]uint8
 }
 
 type RegistrationsCellKey struct {
@@ -41,7 +41,8 @@ const (
 	RegistrationsCounterLOST_EVENTS  RegistrationsCounter = 2
 	RegistrationsCounterLOST_REGIONS RegistrationsCounter = 3
 	RegistrationsCounterLOST_NAMES   RegistrationsCounter = 4
-	RegistrationsCounterCOUNTERS     RegistrationsCounter = 5
+	RegistrationsCounterLOST_STACKS  RegistrationsCounter = 5
+	RegistrationsCounterCOUNTERS     RegistrationsCounter = 6
 )
 
 type RegistrationsEvent struct {
@@ -89,6 +90,7 @@ type RegistrationsFailureKey struct {
 
 type RegistrationsFlight struct {
 	_          structs.HostLayout
+	Owner      uint64
 	Began      uint64
 	Mark       uint64
 	Spent      [10]uint64
@@ -101,20 +103,13 @@ type RegistrationsFlight struct {
 	Device     uint32
 	Lkey       uint32
 	Rkey       uint32
-	Generation uint32
 	Error      int32
 	Cause      int32
+	All        uint64
 	CausePhase uint8
-	Depth      uint8
-	Operation  uint8
-	Kind       uint8
-	Inside     uint8
-	Called     uint8
-	Known      uint8
-	Active     uint8
-	Stack      [8]uint8
+	Outer      [8]uint8
 	Exporter   [32]uint8
-	_          [4]byte
+	_          [7]byte
 }
 
 type RegistrationsKind uint32
@@ -187,6 +182,10 @@ const (
 	RegistrationsProgDriverEndKretprobe  = "driver_end_kretprobe"
 	RegistrationsProgDriverFentry        = "driver_fentry"
 	RegistrationsProgDriverKprobe        = "driver_kprobe"
+	RegistrationsProgEndingEndFexit      = "ending_end_fexit"
+	RegistrationsProgEndingEndKretprobe  = "ending_end_kretprobe"
+	RegistrationsProgEndingFentry        = "ending_fentry"
+	RegistrationsProgEndingKprobe        = "ending_kprobe"
 	RegistrationsProgHandlerEndFexit     = "handler_end_fexit"
 	RegistrationsProgHandlerEndKretprobe = "handler_end_kretprobe"
 	RegistrationsProgHandlerFentry       = "handler_fentry"
@@ -203,6 +202,7 @@ const (
 	RegistrationsProgWriteCallKprobe     = "write_call_kprobe"
 	RegistrationsVarGeneration           = "generation"
 	RegistrationsVarOnlyProcess          = "only_process"
+	RegistrationsVarPlaces               = "places"
 	RegistrationsVarSkipProcess          = "skip_process"
 	RegistrationsVarSlowerThan           = "slower_than"
 	RegistrationsVarUnusedCounter        = "unused_counter"
@@ -267,6 +267,10 @@ type RegistrationsProgramSpecs struct {
 	DriverEndKretprobe  *ebpf.ProgramSpec `ebpf:"driver_end_kretprobe"`
 	DriverFentry        *ebpf.ProgramSpec `ebpf:"driver_fentry"`
 	DriverKprobe        *ebpf.ProgramSpec `ebpf:"driver_kprobe"`
+	EndingEndFexit      *ebpf.ProgramSpec `ebpf:"ending_end_fexit"`
+	EndingEndKretprobe  *ebpf.ProgramSpec `ebpf:"ending_end_kretprobe"`
+	EndingFentry        *ebpf.ProgramSpec `ebpf:"ending_fentry"`
+	EndingKprobe        *ebpf.ProgramSpec `ebpf:"ending_kprobe"`
 	HandlerEndFexit     *ebpf.ProgramSpec `ebpf:"handler_end_fexit"`
 	HandlerEndKretprobe *ebpf.ProgramSpec `ebpf:"handler_end_kretprobe"`
 	HandlerFentry       *ebpf.ProgramSpec `ebpf:"handler_fentry"`
@@ -302,6 +306,7 @@ type RegistrationsMapSpecs struct {
 type RegistrationsVariableSpecs struct {
 	Generation       *ebpf.VariableSpec `ebpf:"generation"`
 	OnlyProcess      *ebpf.VariableSpec `ebpf:"only_process"`
+	Places           *ebpf.VariableSpec `ebpf:"places"`
 	SkipProcess      *ebpf.VariableSpec `ebpf:"skip_process"`
 	SlowerThan       *ebpf.VariableSpec `ebpf:"slower_than"`
 	UnusedCounter    *ebpf.VariableSpec `ebpf:"unused_counter"`
@@ -361,6 +366,7 @@ func (m *RegistrationsMaps) Close() error {
 type RegistrationsVariables struct {
 	Generation       *ebpf.Variable `ebpf:"generation"`
 	OnlyProcess      *ebpf.Variable `ebpf:"only_process"`
+	Places           *ebpf.Variable `ebpf:"places"`
 	SkipProcess      *ebpf.Variable `ebpf:"skip_process"`
 	SlowerThan       *ebpf.Variable `ebpf:"slower_than"`
 	UnusedCounter    *ebpf.Variable `ebpf:"unused_counter"`
@@ -387,6 +393,10 @@ type RegistrationsPrograms struct {
 	DriverEndKretprobe  *ebpf.Program `ebpf:"driver_end_kretprobe"`
 	DriverFentry        *ebpf.Program `ebpf:"driver_fentry"`
 	DriverKprobe        *ebpf.Program `ebpf:"driver_kprobe"`
+	EndingEndFexit      *ebpf.Program `ebpf:"ending_end_fexit"`
+	EndingEndKretprobe  *ebpf.Program `ebpf:"ending_end_kretprobe"`
+	EndingFentry        *ebpf.Program `ebpf:"ending_fentry"`
+	EndingKprobe        *ebpf.Program `ebpf:"ending_kprobe"`
 	HandlerEndFexit     *ebpf.Program `ebpf:"handler_end_fexit"`
 	HandlerEndKretprobe *ebpf.Program `ebpf:"handler_end_kretprobe"`
 	HandlerFentry       *ebpf.Program `ebpf:"handler_fentry"`
@@ -415,6 +425,10 @@ func (p *RegistrationsPrograms) Close() error {
 		p.DriverEndKretprobe,
 		p.DriverFentry,
 		p.DriverKprobe,
+		p.EndingEndFexit,
+		p.EndingEndKretprobe,
+		p.EndingFentry,
+		p.EndingKprobe,
 		p.HandlerEndFexit,
 		p.HandlerEndKretprobe,
 		p.HandlerFentry,

@@ -16,7 +16,6 @@ import (
 const (
 	contextDevice     = 0 // struct ibv_context
 	contextPollCQ     = 96
-	contextReqNotify  = 104
 	contextPostSend   = 208
 	contextPostRecv   = 216
 	deviceName        = 24 // struct ibv_device, 64 bytes

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -106,14 +107,19 @@ func (p *Process) path(name string) string {
 	return filepath.Join(p.root, strconv.Itoa(p.PID), name)
 }
 
-// isProvider knows a provider's library by its name: most are called
+// providerName is compiled when it is first needed: every command would wait for it.
+var providerName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^lib(.*-rdmav[0-9]+\.so|(efa|hns|ionic|mana|mlx4|mlx5)\.so(\.[0-9.]+)?)$`)
+})
+
+// isProvider knows a provider's library by its file's name: most are called
 // libNAME-rdmavNN.so; of those with an interface of their own that is a link.
-var isProvider = regexp.MustCompile(`^lib(.*-rdmav[0-9]+\.so|(efa|hns|ionic|mana|mlx4|mlx5)\.so(\.[0-9.]+)?)$`)
+func isProvider(name string) bool { return providerName().MatchString(name) }
 
 // Providers gives the code of each provider's library that the process has mapped.
 func (p *Process) Providers() (list []Mapping) {
 	for _, m := range p.Maps {
-		if m.execute && m.Inode != 0 && isProvider.MatchString(path.Base(m.Path)) {
+		if m.execute && m.Inode != 0 && isProvider(path.Base(m.Path)) {
 			list = append(list, m)
 		}
 	}

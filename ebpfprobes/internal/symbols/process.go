@@ -3,10 +3,12 @@ package symbols
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes/internal/provider"
@@ -26,7 +28,7 @@ type Process struct {
 	used map[fileID]*Binary // of maps, as far as they are code
 	err  error              // why nothing is known
 	gone bool
-	read time.Time // when maps were
+	read time.Time // when it was tried to read maps
 }
 
 type fileID struct{ device, inode uint64 }
@@ -35,7 +37,7 @@ type fileID struct{ device, inode uint64 }
 type Set struct {
 	processes map[ID]*Process
 	binaries  map[fileID]*Binary
-	failed    map[fileID]bool // files that are no programs, or cannot be read
+	failed    map[fileID]bool // files that are no programs
 }
 
 // NewSet gives an empty set.
@@ -60,6 +62,7 @@ func (s *Set) Keep(wanted func(ID) bool) {
 	for id, p := range s.processes {
 		if !wanted(id) {
 			delete(s.processes, id)
+			clear(s.failed) // another file may have the number now
 			continue
 		}
 		for _, b := range p.used {
@@ -81,10 +84,13 @@ func (s *Set) Close() { s.Keep(func(ID) bool { return false }) }
 func (p *Process) Err() error { return p.err }
 
 // Alive tells whether the process is still there: its number may be another's by now,
-// or kept by a parent that has not asked for its end.
+// or kept by a parent that has not asked for its end. One that cannot be read is.
 func (id ID) Alive() bool {
 	began, ended, err := startTicks(id.PID)
-	return err == nil && !ended && began == id.Began/nsPerTick
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH)
+	}
+	return !ended && began == id.Began/nsPerTick
 }
 
 // nsPerTick is of the kernel's USER_HZ, which is 100 on every architecture here.
@@ -111,22 +117,29 @@ func startTicks(pid int) (began uint64, ended bool, err error) {
 	return began, fields[0] == "X" || fields[0] == "Z" && threads <= 1, err
 }
 
-var errGone = errors.New("the process had ended before its files were read")
+var (
+	errGone    = errors.New("the process had ended before its files were read")
+	errNothing = errors.New("the process has nothing mapped")
+)
 
-// capture notes the mappings and opens the files of those that are code.
+// capture notes the mappings and opens the files of those that are code. What fails for
+// the moment is tried again when it is asked for again.
 func (p *Process) capture() {
+	p.read = time.Now()
 	now, err := provider.OpenProcess(p.ID.PID)
-	if err == nil && !p.ID.Alive() {
-		err = errGone
-	}
-	if err != nil || len(now.Maps) == 0 {
+	if !p.ID.Alive() {
 		p.gone = true
+		err = errors.Join(errGone, err)
+	} else if err == nil && len(now.Maps) == 0 {
+		err = errNothing
+	}
+	if err != nil {
 		if p.maps == nil {
-			p.err = errors.Join(errGone, err)
+			p.err = err
 		}
 		return
 	}
-	p.maps, p.err, p.read = now.Maps, nil, time.Now()
+	p.maps, p.err = now.Maps, nil
 	for _, m := range p.maps {
 		id := fileID{m.Device, m.Inode}
 		// To open a device may have effects.
@@ -135,7 +148,11 @@ func (p *Process) capture() {
 		}
 		b := p.set.binaries[id]
 		if b == nil {
-			if b = open(now, m); b == nil {
+			f, err := open(now, m)
+			if err != nil {
+				continue
+			}
+			if b, err = openBinary(f); err != nil {
 				p.set.failed[id] = true
 				continue
 			}
@@ -145,20 +162,12 @@ func (p *Process) capture() {
 	}
 }
 
-func open(p *provider.Process, m provider.Mapping) *Binary {
+func open(p *provider.Process, m provider.Mapping) (*os.File, error) {
 	path, _, err := p.File(m)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil
-	}
-	b, err := openBinary(f)
-	if err != nil {
-		return nil
-	}
-	return b
+	return os.Open(path)
 }
 
 // mapping gives what an address is in. One that is not known may have been mapped since.

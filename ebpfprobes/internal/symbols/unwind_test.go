@@ -36,13 +36,17 @@ int main(int argc, char **argv) { return outermost(argc) == 12345; }
 
 import (
 	"fmt"
+	"runtime"
 	"syscall"
 )
+
+// The first thread is the traced one; a signal to the process could be another's.
+func init() { runtime.LockOSThread() }
 
 //go:noinline
 func innermost(n int) int {
 	fmt.Println("ready")
-	syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+	syscall.Tgkill(syscall.Getpid(), syscall.Getpid(), syscall.SIGSTOP)
 	return n
 }
 
