@@ -21,7 +21,6 @@ const (
 	ioctlAccelInfo   = 0x803050a0 // PEERDIRECT_ACCEL_INFO
 	ioctlAccelAlloc  = 0xc01850a1 // PEERDIRECT_ACCEL_ALLOC
 	ioctlAccelExport = 0xc02050a2 // PEERDIRECT_ACCEL_EXPORT
-	ioctlAccelFree   = 0x400850a3 // PEERDIRECT_ACCEL_FREE
 	accelABI         = 1
 	accelNode        = "peerdirect_accel"
 	accelMissing     = "the lab has them: peerdirect lab run --accelerator 1"
@@ -43,9 +42,6 @@ type (
 		offset, length uint64 // bytes, of pages
 		fd             int32  // the result
 		pad            uint32
-	}
-	accelFree struct { // struct peerdirect_accel_free
-		handle, pad uint32
 	}
 )
 

@@ -17,6 +17,8 @@ import (
 // What holds for every exporter's memory holds for an accelerator's.
 func init() { labExporters = append(labExporters, "accel:0") }
 
+type accelFree struct{ handle, pad uint32 } // struct peerdirect_accel_free
+
 // accelDevice is the driver's file, for the requests that Allocate makes.
 func accelDevice(t *testing.T) int {
 	t.Helper()

@@ -107,9 +107,11 @@ func (a *attachment) one(by By, name string, exit bool, k *kernel.Kernel, spec *
 		// Without its type there is no cookie.
 		l, err = link.AttachTracing(link.TracingOptions{Program: loaded, Cookie: s.cookie, AttachType: program.AttachType})
 	case exit:
-		l, err = link.Kretprobe(s.function.Name, loaded, &link.KprobeOptions{Cookie: s.cookie})
+		l, err = link.Kretprobe(s.function.Name, loaded, nil)
 	default:
-		l, err = link.Kprobe(s.function.Name, loaded, &link.KprobeOptions{Cookie: s.cookie})
+		// No cookie: the program has it. cilium/ebpf refuses them to a process that has its
+		// privileges from its file's capabilities.
+		l, err = link.Kprobe(s.function.Name, loaded, nil)
 	}
 	if err != nil {
 		loaded.Close()
@@ -185,14 +187,15 @@ func (a *attachment) missed() (n uint64) {
 	return n
 }
 
-// untold counts return probes whose misses the kernel does not tell.
+// untold counts return probes whose misses are not told: by the kernel, or of links that
+// cilium/ebpf made in the old way, see one.
 func (a *attachments) untold() (n uint64) {
-	if a.tellsMisses {
-		return 0
-	}
 	for _, s := range a.sites {
-		for _, exit := range s.exits {
-			if exit && s.probe.By == ByKprobe {
+		for i, exit := range s.exits {
+			if !exit || s.probe.By != ByKprobe {
+				continue
+			}
+			if _, err := s.links[i].Info(); err != nil || !a.tellsMisses {
 				n++
 			}
 		}

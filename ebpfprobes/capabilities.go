@@ -35,6 +35,10 @@ func findCapabilities() capabilities {
 // file's capabilities must not.
 const anyVersion = 1
 
+// ErrLocked is why nothing can be traced where the kernel keeps its memory to itself.
+var ErrLocked = fmt.Errorf("the kernel's lockdown (confidentiality) forbids programs to read its memory, whoever loads them: "+
+	"boot without lockdown=confidentiality: %w", errors.ErrUnsupported)
+
 // mayRead loads a program that reads the kernel's memory, as all of tracing do.
 func mayRead() error {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, License: "GPL", KernelVersion: anyVersion, Instructions: asm.Instructions{
@@ -51,8 +55,7 @@ func mayRead() error {
 		return nil // that there are no kprobes is found out below
 	case errors.Is(err, unix.EINVAL):
 		// Every kernel from 5.5 on has the function, and takes it away for this alone.
-		return fmt.Errorf("the kernel's lockdown (confidentiality) forbids programs to read its memory, whoever loads them: "+
-			"boot without lockdown=confidentiality: %w", errors.ErrUnsupported)
+		return ErrLocked
 	}
 	return fmt.Errorf("load a program: %w", err)
 }

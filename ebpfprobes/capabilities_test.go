@@ -44,8 +44,10 @@ func TestLackingTellsOnce(t *testing.T) {
 		{Role: "birth", Function: "b", Usable: No, Why: "no such driver", Needed: true},
 		{Role: "end", Function: "c", Usable: No, Why: "refused", Err: fs.ErrPermission, Needed: true},
 		{Role: "change", Function: "d", Usable: No, Why: "no such function", Needed: true},
+		{Role: "driver", Function: "*_e", Usable: No, Why: noDriver, Needed: true},
+		{Role: "driver", Function: "f", Usable: No, Why: "no such function", Needed: true},
 	})
-	const want = "attach for birth, end: refused\nattach for change: no such function"
+	const want = "attach for birth, end: refused\nattach for change, driver: no such function"
 	if err == nil || err.Error() != want || !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("%v; want %s", err, want)
 	}

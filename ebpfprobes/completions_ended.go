@@ -65,7 +65,7 @@ func (e *endedCompletions) listFailures() (failures []CompletionFailure) {
 // bury makes the rows of a process that has ended those of its name.
 func (e *endedCompletions) bury(gone departed) {
 	for key, row := range e.rows.rows {
-		if !gone.has(uint32(key.PID)) {
+		if !gone[uint32(key.PID)] {
 			continue
 		}
 		delete(e.rows.rows, key)
@@ -77,15 +77,16 @@ func (e *endedCompletions) bury(gone departed) {
 // retire makes room in the kernel's tables: for what was counted of processes that have
 // ended, and if the table is half full without them, for the rows that have not changed
 // since it was so before.
-func (s *CompletionSession) retire() error {
-	gone := make(departed)
+func (s *CompletionSession) retire(rows []CompletionRow) error {
+	rows = append(s.ended.list(), rows...) // of queues that were given up: their process may have ended since
+	gone := departedOf(rows, func(r *CompletionRow) int { return r.PID })
 	names, err := s.tableNames()
 	if err != nil {
 		return err
 	}
 	left, seen := 0, make(map[objects.CompletionsCellKey]uint64)
 	if err := moveOut(s.maps["cells"], func(k objects.CompletionsCellKey, c *objects.CompletionsCell) bool {
-		if gone.has(k.Tgid) {
+		if gone[k.Tgid] {
 			return true
 		}
 		seen[k] = c.Count + c.Untimed + c.Repeated
@@ -109,7 +110,7 @@ func (s *CompletionSession) retire() error {
 		s.ended.seen = seen
 	}
 	s.ended.bury(gone)
-	if err := moveOut(s.maps["failures"], func(k objects.CompletionsFailureKey, _ *uint64) bool { return gone.has(k.Tgid) },
+	if err := moveOut(s.maps["failures"], func(k objects.CompletionsFailureKey, _ *uint64) bool { return gone[k.Tgid] },
 		func(k objects.CompletionsFailureKey, n *uint64) { s.ended.addFailure(s.failure(&k, *n, names)) }); err != nil {
 		return err
 	}

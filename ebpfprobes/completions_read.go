@@ -17,7 +17,7 @@ func (s *CompletionSession) Rows() ([]CompletionRow, error) {
 	defer s.ended.mu.Unlock()
 	list, err := s.rows()
 	if err == nil && halfFull(s.maps["cells"], len(list)) {
-		if err = s.retire(); err == nil {
+		if err = s.retire(list); err == nil {
 			list, err = s.rows()
 		}
 	}
@@ -48,7 +48,7 @@ func (s *CompletionSession) rows() (list []CompletionRow, err error) {
 	if err := all.Err(); err != nil {
 		return nil, &Error{Op: "read", Object: "histograms", Err: err}
 	}
-	return list, nil
+	return list, nameLate(&s.session, list, func(r *CompletionRow) (int, *string) { return r.PID, &r.Command })
 }
 
 func (s *CompletionSession) row(key *objects.CompletionsCellKey, cell *objects.CompletionsCell, names tableNames) CompletionRow {

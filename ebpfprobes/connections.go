@@ -127,7 +127,7 @@ func (s *ConnectionSession) QPs() ([]QP, error) {
 	}
 	list, err := read()
 	if err == nil && halfFull(s.maps["pairs"], len(list)) {
-		if err = s.retirePairs(); err == nil {
+		if err = s.retirePairs(list); err == nil {
 			list, err = read()
 		}
 	}
@@ -149,13 +149,17 @@ func (s *ConnectionSession) Transitions() ([]QPTransition, error) {
 		return nil, err
 	}
 	read := func() ([]QPTransition, error) {
-		return table(s.maps["transitions"], func(k objects.ConnectionsTransitionKey, t objects.ConnectionsTransition) QPTransition {
+		list, err := table(s.maps["transitions"], func(k objects.ConnectionsTransitionKey, t objects.ConnectionsTransition) QPTransition {
 			return names.transition(&k, &t)
 		})
+		if err != nil {
+			return nil, err
+		}
+		return list, nameLate(&s.session, list, func(r *QPTransition) (int, *string) { return r.PID, &r.Command })
 	}
 	list, err := read()
 	if err == nil && halfFull(s.maps["transitions"], len(list)) {
-		if err = s.retire(names); err == nil {
+		if err = s.retire(list); err == nil {
 			list, err = read()
 		}
 	}

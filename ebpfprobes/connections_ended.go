@@ -34,10 +34,14 @@ func (e *endedTransitions) list() (rows []QPTransition) {
 }
 
 // retire moves the changes by processes that have ended out of the kernel's table.
-func (s *ConnectionSession) retire(names tableNames) error {
-	gone := make(departed)
+func (s *ConnectionSession) retire(rows []QPTransition) error {
+	gone := departedOf(rows, func(r *QPTransition) int { return r.PID })
+	names, err := s.tableNames()
+	if err != nil {
+		return err
+	}
 	if err := moveOut(s.maps["transitions"], func(k objects.ConnectionsTransitionKey, _ *objects.ConnectionsTransition) bool {
-		return gone.has(k.Tgid)
+		return gone[k.Tgid]
 	},
 		func(k objects.ConnectionsTransitionKey, t *objects.ConnectionsTransition) {
 			s.ended.add(names.transition(&k, t))
@@ -50,8 +54,8 @@ func (s *ConnectionSession) retire(names tableNames) error {
 // retirePairs forgets queue pairs whose makers have ended: most are no more, and their
 // ends were missed. One whose descriptor another process holds is found again at its next
 // change.
-func (s *ConnectionSession) retirePairs() error {
-	gone := make(departed)
-	return moveOut(s.maps["pairs"], func(_ uint64, p *objects.ConnectionsPair) bool { return p.Kernel == 0 && gone.has(p.Tgid) },
+func (s *ConnectionSession) retirePairs(pairs []QP) error {
+	gone := departedOf(pairs, func(q *QP) int { return q.PID })
+	return moveOut(s.maps["pairs"], func(_ uint64, p *objects.ConnectionsPair) bool { return p.Kernel == 0 && gone[p.Tgid] },
 		func(uint64, *objects.ConnectionsPair) {})
 }

@@ -49,23 +49,30 @@ func (s *sums[K, R]) each(give func(K, *R)) {
 // halfFull tells whether a table of the kernel with so many rows is.
 func halfFull(m *ebpf.Map, rows int) bool { return rows > int(m.MaxEntries())/2 }
 
-// departed tells which processes are no more; it asks of each once.
+// departed tells of processes whether they have ended. All are asked for before a table
+// and the names are looked through: then all rows of one that has ended are there, and its
+// name is.
 type departed map[uint32]bool
 
-// has tells whether a process has ended. 0 is none: what belongs to it stays.
-func (d departed) has(pid uint32) bool {
-	if pid == 0 {
-		return false
+func departedOf[R any](rows []R, pid func(*R) int) departed {
+	gone := make(departed)
+	for i := range rows {
+		gone.ask(uint32(pid(&rows[i])))
 	}
+	return gone
+}
+
+// ask asks the kernel, of each process once. 0 is none: what belongs to it stays.
+func (d departed) ask(pid uint32) bool {
 	gone, known := d[pid]
 	if !known {
-		gone = errors.Is(unix.Kill(int(pid), 0), syscall.ESRCH)
+		gone = pid != 0 && errors.Is(unix.Kill(int(pid), 0), syscall.ESRCH)
 		d[pid] = gone
 	}
 	return gone
 }
 
-// forget takes the names of those that have ended out of the kernel's table.
+// forget takes their names out of the kernel's table.
 func (d departed) forget(processes *ebpf.Map) error {
 	for pid, gone := range d {
 		if !gone {
@@ -74,6 +81,25 @@ func (d departed) forget(processes *ebpf.Map) error {
 		if err := processes.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			return &Error{Op: "write", Object: "processes", Err: err}
 		}
+	}
+	return nil
+}
+
+// nameLate names the rows of processes that came after the names were read.
+func nameLate[R any](s *session, rows []R, of func(*R) (pid int, command *string)) error {
+	var names map[uint32]string
+	for i := range rows {
+		pid, command := of(&rows[i])
+		if *command != "" || pid == 0 {
+			continue
+		}
+		if names == nil {
+			var err error
+			if names, err = s.names("processes"); err != nil {
+				return err
+			}
+		}
+		*command = names[uint32(pid)]
 	}
 	return nil
 }

@@ -29,8 +29,9 @@ func TestSums(t *testing.T) {
 }
 
 func TestDeparted(t *testing.T) {
-	d := make(departed)
-	if d.has(0) || d.has(1) || !d.has(1<<30) { // above every pid_max
+	const never = 1 << 30 // above every pid_max
+	d := departedOf([]int{0, 1, never, never}, func(p *int) int { return *p })
+	if d[0] || d[1] || !d[never] {
 		t.Errorf("%v", d)
 	}
 }
@@ -104,7 +105,7 @@ func TestEndedCompletions(t *testing.T) {
 	add(living, "a", 3, 5) // queues that were given up
 	add(living, "a", 4, 6)
 	add(1<<30, "a", 5, 7) // and the process has ended since
-	e.bury(make(departed))
+	e.bury(departed{1 << 30: true})
 	want := map[int]CompletionRow{0: {Failed: 3, Bytes: 30, Untimed: 6, Repeated: 9}, living: {Failed: 2, Bytes: 20, Untimed: 4, Repeated: 6}}
 	for _, r := range e.list() {
 		w := want[r.PID]

@@ -82,7 +82,7 @@ func (s *ErrorSession) Rows() ([]ErrorRow, error) {
 	}
 	list, err := read()
 	if err == nil && halfFull(s.maps["failures"], len(list)) {
-		if err = s.retire(devices); err == nil {
+		if err = s.retire(list, devices); err == nil {
 			list, err = read()
 		}
 	}

@@ -46,8 +46,8 @@ func (e *endedErrors) list() (rows []ErrorRow) {
 }
 
 // retire moves the failures of processes that have ended out of the kernel's table.
-func (s *ErrorSession) retire(devices map[uint32]string) error {
-	gone := make(departed)
-	return moveOut(s.maps["failures"], func(k objects.ErrorsFailureKey, _ *objects.ErrorsFailure) bool { return gone.has(k.Tgid) },
+func (s *ErrorSession) retire(rows []ErrorRow, devices map[uint32]string) error {
+	gone := departedOf(rows, func(r *ErrorRow) int { return r.PID })
+	return moveOut(s.maps["failures"], func(k objects.ErrorsFailureKey, _ *objects.ErrorsFailure) bool { return gone[k.Tgid] },
 		func(k objects.ErrorsFailureKey, f *objects.ErrorsFailure) { s.ended.add(s.row(&k, f, devices)) })
 }

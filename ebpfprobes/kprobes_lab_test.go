@@ -4,6 +4,7 @@ package ebpfprobes
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -19,9 +20,6 @@ func TestWithoutFentry(t *testing.T)    { testWithoutFentry(t) }
 
 func testWithoutFentry(t *testing.T) {
 	t.Helper()
-	can := findCapabilities()
-	can.fentry = errors.New("not wanted")
-	k := kernel.Open()
 	for _, p := range []struct {
 		purpose string
 		table   []point
@@ -35,20 +33,7 @@ func testWithoutFentry(t *testing.T) {
 		if err := s.open(p.purpose, p.table, p.load, processConstants(0), ""); err != nil {
 			t.Fatal(err)
 		}
-		attached := 0
-		for _, site := range resolve(k, p.purpose, p.table, can) {
-			could := site.probe.Usable == Yes
-			s.attached.attach(k, s.spec, s.maps, &site, can)
-			switch {
-			case could && site.probe.Usable != Yes:
-				t.Errorf("%s: %v", p.purpose, site.probe)
-			case could && site.point.tracepoint == "" && site.probe.By != ByKprobe:
-				t.Errorf("%s: %v, and fentry was not wanted", p.purpose, site.probe)
-			case could:
-				attached++
-			}
-		}
-		s.attached.tellsMisses = tellsMisses(k)
+		attached := s.byKprobes(t)
 		missed, untold := s.runsMissed()
 		t.Logf("%s: %d probes; %d runs missed, of %d return probes it is not told", p.purpose, attached, missed, untold)
 		if (untold > 0) == s.attached.tellsMisses {
@@ -69,4 +54,46 @@ func testWithoutFentry(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// RegistrationsByKprobes follows registrations as on a kernel that has kprobes alone, and
+// where roles cannot be played, so that stand-ins are attached.
+func RegistrationsByKprobes(t *testing.T, f Filter, unplayed ...string) (*RegistrationSession, error) {
+	t.Helper()
+	s, err := openRegistrations(f)
+	if err == nil && s.byKprobes(t, unplayed...) < 5 {
+		t.Errorf("only these are attached: %v", s.probes)
+	}
+	return s, err
+}
+
+// byKprobes attaches a session's programs by kprobes, and tells how many.
+func (s *session) byKprobes(t *testing.T, unplayed ...string) (attached int) {
+	t.Helper()
+	k, can := kernel.Open(), findCapabilities()
+	can.fentry = errors.New("not wanted")
+	s.attached.tellsMisses = tellsMisses(k)
+	sites := resolve(k, s.purpose, s.table, can)
+	for i := range sites {
+		if sites[i].unless == "" && slices.Contains(unplayed, sites[i].probe.Role) {
+			sites[i].probe.Usable = No
+		}
+	}
+	for _, i := range standInsLast(sites) {
+		site := &sites[i]
+		if site.probe.Usable != Yes || site.standsBy(sites) {
+			continue
+		}
+		s.attached.attach(k, s.spec, s.maps, site, can)
+		switch {
+		case site.probe.Usable != Yes:
+			t.Errorf("%s: %v", s.purpose, site.probe)
+			continue
+		case site.point.tracepoint == "" && site.probe.By != ByKprobe:
+			t.Errorf("%s: %v, and fentry was not wanted", s.purpose, site.probe)
+		}
+		attached++
+		s.probes = append(s.probes, site.probe)
+	}
+	return attached
 }

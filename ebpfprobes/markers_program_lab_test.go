@@ -99,6 +99,9 @@ func markedPerf(ctx context.Context, arguments []string) (string, error) {
 	o := perf.Defaults(perf.Op(arguments[0]), perf.Test(arguments[1]))
 	o.Size, _ = strconv.Atoi(arguments[2])
 	o.Iters, _ = strconv.Atoi(arguments[3])
+	if len(arguments) > 4 { // messages to a completion
+		o.CQMod, _ = strconv.Atoi(arguments[4])
+	}
 	o.Device, o.QPTimeout = os.Getenv("PEERDIRECT_DEVICE"), 18
 	server := o
 	server.Listen, o.Server = os.Getenv("PEERDIRECT_ADDR"), os.Getenv("PEERDIRECT_ADDR")

@@ -32,6 +32,9 @@ const (
 	returnsLong    = 0x400
 )
 
+// noDriver is why there is no function of a driver, where no driver has it.
+const noDriver = "no loaded driver has it"
+
 func kindCookie(k Kind) uint64 { return uint64(k) << 12 }
 
 const (
@@ -152,7 +155,7 @@ func resolve(k *kernel.Kernel, purpose string, table []point, can capabilities) 
 			if err != nil {
 				add("*"+p.suffix, kernel.Function{}, Unknown, err.Error(), err)
 			} else if len(found) == 0 {
-				add("*"+p.suffix, kernel.Function{}, No, "no loaded driver has it", nil)
+				add("*"+p.suffix, kernel.Function{}, No, noDriver, nil)
 			}
 			continue
 		}

@@ -22,7 +22,7 @@ func (s *RegistrationSession) Rows() ([]RegistrationRow, error) {
 	defer s.ended.mu.Unlock()
 	list, err := s.rows()
 	if err == nil && s.crowded(len(list)) {
-		if err = s.retire(); err == nil {
+		if err = s.retire(list); err == nil {
 			list, err = s.rows()
 		}
 	}
@@ -53,7 +53,7 @@ func (s *RegistrationSession) rows() (list []RegistrationRow, err error) {
 	if err := all.Err(); err != nil {
 		return nil, &Error{Op: "read", Object: "histograms", Err: err}
 	}
-	return list, nil
+	return list, nameLate(&s.session, list, func(r *RegistrationRow) (int, *string) { return r.PID, &r.Command })
 }
 
 // tableNames are the names of what the tables have by number.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -14,12 +13,15 @@ import (
 	"github.com/peerdirect/peerdirect/ebpfprobes"
 )
 
+// opener begins a session: ebpfprobes.Registrations, or one that attaches otherwise.
+type opener func(ebpfprobes.Filter) (*ebpfprobes.RegistrationSession, error)
+
 // traced runs the registrar under a session and gives what the session counted.
-func traced(t *testing.T, f ebpfprobes.Filter, kind string, length, count int) (rows []ebpfprobes.RegistrationRow, failures []ebpfprobes.RegistrationFailure, events []ebpfprobes.Registration) {
+func traced(t *testing.T, open opener, f ebpfprobes.Filter, kind string, length, count int) (rows []ebpfprobes.RegistrationRow, failures []ebpfprobes.RegistrationFailure, events []ebpfprobes.Registration) {
 	t.Helper()
 	registrar(t, build(t), kind, length, count, func(pid int) func() {
 		f.PID = pid
-		s, err := ebpfprobes.Registrations(f)
+		s, err := open(f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,16 +61,12 @@ func traced(t *testing.T, f ebpfprobes.Filter, kind string, length, count int) (
 
 // TestRegistrationsAreCounted holds a session's counts to those of the program: exact,
 // and the phases of all calls add up to them.
-func TestRegistrationsAreCounted(t *testing.T)    { counted(t, 4<<10) }
-func TestEFARegistrationsAreCounted(t *testing.T) { counted(t, 1<<20) }
+func TestRegistrationsAreCounted(t *testing.T)    { counted(t, ebpfprobes.Registrations, 4<<10, 100_000) }
+func TestEFARegistrationsAreCounted(t *testing.T) { counted(t, ebpfprobes.Registrations, 1<<20, 2000) }
 
-func counted(t *testing.T, length int) {
-	count := 2000
-	if strings.HasPrefix(rdmaDevice(t), "rxe") {
-		count = 100_000
-	}
+func counted(t *testing.T, open opener, length, count int) {
 	files := openFiles(t)
-	rows, failures, _ := traced(t, ebpfprobes.Filter{}, "host", length, count)
+	rows, failures, _ := traced(t, open, ebpfprobes.Filter{}, "host", length, count)
 	if len(failures) != 0 {
 		t.Errorf("failed: %+v", failures)
 	}
@@ -110,13 +108,13 @@ func openFiles(t *testing.T) int {
 	return len(f)
 }
 
-func TestRegistrationsOneByOne(t *testing.T)    { oneByOne(t) }
-func TestEFARegistrationsOneByOne(t *testing.T) { oneByOne(t) }
+func TestRegistrationsOneByOne(t *testing.T)    { oneByOne(t, ebpfprobes.Registrations) }
+func TestEFARegistrationsOneByOne(t *testing.T) { oneByOne(t, ebpfprobes.Registrations) }
 
-func oneByOne(t *testing.T) {
+func oneByOne(t *testing.T, open opener) {
 	const length, count = 256 << 10, 3
 	began := time.Now()
-	_, _, events := traced(t, ebpfprobes.Filter{Events: true, Stacks: true}, "host", length, count)
+	_, _, events := traced(t, open, ebpfprobes.Filter{Events: true, Stacks: true}, "host", length, count)
 	if len(events) != 2*count {
 		t.Fatalf("%d events: %+v", len(events), events)
 	}
@@ -145,12 +143,12 @@ func oneByOne(t *testing.T) {
 	}
 }
 
-func TestRegistrationsThatFail(t *testing.T)    { failing(t) }
-func TestEFARegistrationsThatFail(t *testing.T) { failing(t) }
+func TestRegistrationsThatFail(t *testing.T)    { failing(t, ebpfprobes.Registrations) }
+func TestEFARegistrationsThatFail(t *testing.T) { failing(t, ebpfprobes.Registrations) }
 
-func failing(t *testing.T) {
+func failing(t *testing.T, open opener) {
 	const count = 7
-	rows, failures, _ := traced(t, ebpfprobes.Filter{}, "hole", 64<<10, count)
+	rows, failures, _ := traced(t, open, ebpfprobes.Filter{}, "hole", 64<<10, count)
 	if len(rows) != 1 || rows[0].Whole.Count != count || rows[0].Failed != count || rows[0].Operation != ebpfprobes.Register {
 		t.Errorf("%+v", rows)
 	}
@@ -164,13 +162,13 @@ func failing(t *testing.T) {
 
 // TestRegistrationsThatAreLeft: what a killed process leaves registered, the kernel
 // deregisters.
-func TestRegistrationsThatAreLeft(t *testing.T)    { left(t) }
-func TestEFARegistrationsThatAreLeft(t *testing.T) { left(t) }
+func TestRegistrationsThatAreLeft(t *testing.T)    { left(t, ebpfprobes.Registrations) }
+func TestEFARegistrationsThatAreLeft(t *testing.T) { left(t, ebpfprobes.Registrations) }
 
-func left(t *testing.T) {
+func left(t *testing.T, open opener) {
 	const length, count = 64 << 10, 50
 	r := startRegistrar(t, build(t), "left", length, count, 1)
-	s, err := ebpfprobes.Registrations(ebpfprobes.Filter{PID: r.cmd.Process.Pid})
+	s, err := open(ebpfprobes.Filter{PID: r.cmd.Process.Pid})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +198,7 @@ func TestEFARegistrationsOfDMABufs(t *testing.T) {
 		t.Skip("needs /dev/udmabuf: Debian's 6.1 has none, the lab's 6.12 and 7.3 do")
 	}
 	const length, count = 1 << 20, 50
-	rows, _, events := traced(t, ebpfprobes.Filter{Events: true}, "udmabuf", length, count)
+	rows, _, events := traced(t, ebpfprobes.Registrations, ebpfprobes.Filter{Events: true}, "udmabuf", length, count)
 	if len(rows) != 2 || len(events) != 2*count {
 		t.Fatalf("%d rows, %d events: %+v", len(rows), len(events), rows)
 	}

@@ -67,19 +67,19 @@ func (s *RegistrationSession) crowded(rows int) bool { return halfFull(s.maps["c
 // retire moves what was counted of processes that have ended out of the kernel's
 // tables. Should a number be used again meanwhile, the new process's calls are counted
 // as the old one's; none is lost.
-func (s *RegistrationSession) retire() error {
-	gone := make(departed)
+func (s *RegistrationSession) retire(rows []RegistrationRow) error {
+	gone := departedOf(rows, func(r *RegistrationRow) int { return r.PID })
 	names, err := s.tableNames()
 	if err != nil {
 		return err
 	}
-	if err := moveOut(s.maps["cells"], func(key objects.RegistrationsCellKey, _ *objects.RegistrationsCell) bool { return gone.has(key.Tgid) },
+	if err := moveOut(s.maps["cells"], func(key objects.RegistrationsCellKey, _ *objects.RegistrationsCell) bool { return gone[key.Tgid] },
 		func(key objects.RegistrationsCellKey, cell *objects.RegistrationsCell) {
 			s.ended.add(names.row(key, cell))
 		}); err != nil {
 		return err
 	}
-	if err := moveOut(s.maps["failures"], func(key objects.RegistrationsFailureKey, _ *uint64) bool { return gone.has(key.Tgid) },
+	if err := moveOut(s.maps["failures"], func(key objects.RegistrationsFailureKey, _ *uint64) bool { return gone[key.Tgid] },
 		func(key objects.RegistrationsFailureKey, n *uint64) { s.ended.addFailure(names.failure(key, *n)) }); err != nil {
 		return err
 	}

@@ -54,6 +54,19 @@ func Probes() []Probe {
 
 // Registrations begins to follow the registration of memory regions.
 func Registrations(f Filter) (*RegistrationSession, error) {
+	s, err := openRegistrations(f)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Attach(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// openRegistrations makes a session that is not attached.
+func openRegistrations(f Filter) (*RegistrationSession, error) {
 	set := processConstants(f.PID)
 	set["want_events"], set["slower_than"], set["want_stacks"] = boolByte(f.Events), uint64(f.SlowerThan), boolByte(f.Stacks)
 	ring := ""
@@ -69,10 +82,6 @@ func Registrations(f Filter) (*RegistrationSession, error) {
 		return spec, err
 	}
 	if err := s.open("registrations", registrationPoints, load, set, ring); err != nil {
-		return nil, err
-	}
-	if err := s.Attach(); err != nil {
-		s.Close()
 		return nil, err
 	}
 	return s, nil
@@ -161,7 +170,11 @@ func (l *lack) Error() string {
 	if len(l.whys) > 0 {
 		return strings.Join(l.whys, "; ")
 	}
-	return strings.Join(l.absent, "; ")
+	absent := l.absent
+	if len(absent) > 1 { // the others tell why there is none
+		absent = slices.DeleteFunc(slices.Clone(absent), func(why string) bool { return why == noDriver })
+	}
+	return strings.Join(absent, "; ")
 }
 
 func (l *lack) Unwrap() error { return errors.Join(l.errs...) }

@@ -139,7 +139,7 @@ func (a *attachment) tracepoint(spec *ebpf.CollectionSpec, with map[string]*ebpf
 		Variables: spec.Variables, Types: spec.Types, ByteOrder: spec.ByteOrder,
 	}, ebpf.CollectionOptions{MapReplacements: maps.Clone(with)})
 	if err != nil {
-		return fmt.Errorf("load %s: %w", name, err)
+		return loadError("load "+name, err)
 	}
 	program := c.DetachProgram(name)
 	c.Close()

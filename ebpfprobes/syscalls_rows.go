@@ -122,7 +122,7 @@ func (s *SyscallSession) tidy() error {
 	for all.Next(&d, &c) {
 		contexts++
 		s.descriptors.see(c.Id, int(d.Tgid), int(d.Fd))
-		if c.Live > 0 && gone.has(d.Tgid) {
+		if gone.ask(d.Tgid) && c.Live > 0 {
 			orphans += c.Live
 		}
 	}
@@ -135,6 +135,7 @@ func (s *SyscallSession) tidy() error {
 	)
 	for all = s.maps["cells"].Iterate(); all.Next(&key, &cell); {
 		cells++
+		gone.ask(key.Tgid)
 	}
 	if err := all.Err(); err != nil {
 		return &Error{Op: "read", Object: "histograms", Err: err}
@@ -152,7 +153,7 @@ func (s *SyscallSession) retire(gone departed) error {
 	if err != nil {
 		return err
 	}
-	if err := moveOut(s.maps["cells"], func(key objects.SyscallsCellKey, _ *objects.SyscallsCell) bool { return gone.has(key.Tgid) },
+	if err := moveOut(s.maps["cells"], func(key objects.SyscallsCellKey, _ *objects.SyscallsCell) bool { return gone[key.Tgid] },
 		func(key objects.SyscallsCellKey, cell *objects.SyscallsCell) {
 			switch row, v := s.row(names, &key, cell); v {
 			case shown:
@@ -163,7 +164,7 @@ func (s *SyscallSession) retire(gone departed) error {
 		}); err != nil {
 		return err
 	}
-	if err := moveOut(s.maps["failures"], func(key objects.SyscallsFailureKey, _ *uint64) bool { return gone.has(key.Tgid) },
+	if err := moveOut(s.maps["failures"], func(key objects.SyscallsFailureKey, _ *uint64) bool { return gone[key.Tgid] },
 		func(key objects.SyscallsFailureKey, n *uint64) {
 			if f, v := s.failure(names, &key); v == shown {
 				f.Count = *n
@@ -173,7 +174,7 @@ func (s *SyscallSession) retire(gone departed) error {
 		return err
 	}
 	dead := make(map[uint64]bool)
-	if err := moveOut(s.maps["contexts"], func(d objects.SyscallsDescriptor, _ *objects.SyscallsContext) bool { return gone.has(d.Tgid) },
+	if err := moveOut(s.maps["contexts"], func(d objects.SyscallsDescriptor, _ *objects.SyscallsContext) bool { return gone[d.Tgid] },
 		func(_ objects.SyscallsDescriptor, c *objects.SyscallsContext) { dead[c.Id] = true }); err != nil {
 		return err
 	}

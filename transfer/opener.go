@@ -43,6 +43,9 @@ type Want struct {
 	NICs   int // how many are to be used, the first ones
 	Queues int // queue pairs of each NIC
 	Depth  int // writes in flight, on all NICs together
+
+	// NoSpin has Wait sleep at once: the caller has polled long enough.
+	NoSpin bool
 }
 
 // NICs opens several NICs as one rail.

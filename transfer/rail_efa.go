@@ -23,6 +23,9 @@ type EFAOptions struct {
 	Peers     int           // how many can connect; default 1
 	Spin      time.Duration // how long Wait polls before it sleeps; default 20 us
 
+	// On is a device that is open already, instead of Device. The rail closes it.
+	On *efa.Device
+
 	embedded *Embedded // whose fabric has the device, instead of the kernel
 	node     int
 }
@@ -73,6 +76,9 @@ func (o EFAOptions) Open(w Want) (Rail, error) {
 	}
 	if w.Peers > 0 {
 		o.Peers = w.Peers
+	}
+	if w.NoSpin {
+		o.Spin = time.Nanosecond
 	}
 	r, err := OpenEFA(o)
 	if err != nil {
@@ -164,7 +170,9 @@ func OpenEFA(o EFAOptions) (*EFA, error) {
 
 func (r *EFA) open() (err error) {
 	o := &r.options
-	if e := o.embedded; e != nil {
+	if o.On != nil {
+		r.dev = o.On
+	} else if e := o.embedded; e != nil {
 		r.dev, err = efa.Embedded(e.fabric, device.Options{Name: o.Device, GUID: embeddedGUID(), PeerTimeout: cmp.Or(e.o.PeerTimeout, embeddedPeerTimeout), Latency: e.o.Latency, LineRate: e.o.Gbps, LLQBytes: embeddedLLQ})
 	} else {
 		r.dev, err = efa.Open(o.Device)

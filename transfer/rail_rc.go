@@ -21,7 +21,7 @@ type RCOptions struct {
 	Queues    int           // queue pairs to each peer, which share the writes; default 1
 	SendDepth int           // operations in flight on each; default 128
 	RecvDepth int           // messages and notices a peer may send ahead; default 128
-	Peers     int           // how many can connect; default 1
+	Peers     int           // how many can connect, with 4096 queue pairs in all at most; default 1
 	Spin      time.Duration // how long Wait polls before it sleeps; default 20 us
 }
 
@@ -42,6 +42,9 @@ func (o RCOptions) Open(w Want) (Rail, error) {
 	}
 	if w.Peers > 0 {
 		o.Peers = w.Peers
+	}
+	if w.NoSpin {
+		o.Spin = time.Nanosecond
 	}
 	r, err := OpenRC(o)
 	if err != nil {

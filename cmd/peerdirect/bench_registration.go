@@ -67,7 +67,9 @@ not supported here, or not by this device.`,
 			defer embedded.Close()
 			o.Rail = rail
 			tell, end := benchProgress(stderr)
-			o.Tell = tell
+			if tell != nil {
+				o.Tell = func(p regbench.Progress) { tell(p.Done, p.Total, p.What) }
+			}
 			if trace {
 				// Nothing that is overwritten among the lines.
 				o.Tell, end = nil, func() {}
@@ -102,17 +104,17 @@ not supported here, or not by this device.`,
 
 // benchProgress shows on a terminal what is measured, on one line that end takes
 // away.
-func benchProgress(w io.Writer) (tell func(regbench.Progress), end func()) {
+func benchProgress(w io.Writer) (tell func(done, total int, what string), end func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return nil, func() {}
 	}
-	tell = func(p regbench.Progress) {
+	tell = func(done, total int, what string) {
 		columns, _, err := term.GetSize(int(f.Fd()))
 		if err != nil || columns < 20 {
 			columns = 80
 		}
-		fmt.Fprintf(f, "\r%s\x1b[K", cut(fmt.Sprintf("%3d%%  %s", 100*p.Done/p.Total, p.What), columns-1))
+		fmt.Fprintf(f, "\r%s\x1b[K", cut(fmt.Sprintf("%3d%%  %s", 100*done/total, what), columns-1))
 	}
 	return tell, func() { fmt.Fprint(f, "\r\x1b[K") }
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/peerdirect/peerdirect/efa/device"
 	"github.com/peerdirect/peerdirect/internal/lab"
 	"github.com/spf13/cobra"
 )
@@ -14,6 +15,7 @@ type labEFA struct {
 	inOrder bool
 	tell    bool
 	stats   efaStats
+	flap    efaFlap
 }
 
 func (l *labEFA) register(cmd *cobra.Command) {
@@ -23,6 +25,7 @@ func (l *labEFA) register(cmd *cobra.Command) {
 	f.IntVar(&l.Function.SubCQs, "efa-sub-cqs", 1, "sub-CQs in their completion queues, 1 or 2")
 	f.Float64Var(&l.Faults.Loss, "efa-loss", 0, "share of packets that their fabric loses, 0 to 1")
 	f.Uint64Var(&l.Fabric.Seed, "efa-seed", 0, "of the fabric's order of delivery, losses and addresses")
+	f.DurationVar(&l.flap.every, "efa-flap", 0, "take the links of their devices down one after the other, each for half of this time")
 	f.BoolVar(&l.inOrder, "efa-in-order", false, "deliver in order, which SRD does not promise")
 	f.BoolVar(&l.tell, "efa-stats", false, "at the end tell how many bytes each read and wrote in host memory and in accelerators")
 	complete(cmd, "efa-api", "0.1", "0.2", "0.3")
@@ -41,10 +44,16 @@ func (l *labEFA) options() (lab.EFA, error) {
 	case o.Faults.Loss < 0 || o.Faults.Loss >= 1:
 		return o, usageError{fmt.Errorf("--efa-loss %g: a share from 0 to below 1", o.Faults.Loss)}
 	}
+	if l.flap.every < 0 {
+		return o, usageError{fmt.Errorf("--efa-flap %v: a time above 0", l.flap.every)}
+	}
 	o.Fabric.InOrder = l.inOrder
 	o.Faults.Seed = o.Fabric.Seed
-	if l.tell {
-		o.Made = l.stats.made
+	o.Made = func(node, index int, f *device.Function) {
+		if l.tell {
+			l.stats.made(node, index, f)
+		}
+		l.flap.made(node, index, f)
 	}
 	return o, nil
 }

@@ -72,7 +72,7 @@ which takes CAP_SYS_PTRACE.
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.filter.PID, "pid", 0, "only this process; 0 is all")
+	pidFlag(f, &o.filter.PID, "only this process; 0 is all")
 	deviceFlag(cmd, &o.device)
 	f.BoolVar(&o.filter.Polled, "polled", false, "queues that process --pid polls, too, in windows")
 	f.DurationVar(&o.filter.Window, "window", 10*time.Millisecond, "how long a window of --polled is")
@@ -82,7 +82,7 @@ which takes CAP_SYS_PTRACE.
 }
 
 func (o *traceCompletions) check(f *pflag.FlagSet) error {
-	if err := o.checkSubject(f, o.filter.PID, o.device); err != nil {
+	if err := o.checkSubject(f, o.device); err != nil {
 		return err
 	}
 	switch {
@@ -109,6 +109,9 @@ func (o *traceCompletions) run(cmd *cobra.Command) error {
 	}
 	defer s.Close()
 	t.session, t.counted = s, "waits"
+	if lacks := ebpfprobes.Lacking(s.Probes()); lacks != nil {
+		t.notice("fallback", "completion events are not followed: "+inOneLine(lacks))
+	}
 	t.look = func(now tracereport.Tracing, _ traceLook) (traceLook, error) {
 		r := &tracereport.Completions{Tracing: now}
 		var err error

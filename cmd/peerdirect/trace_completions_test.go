@@ -18,7 +18,7 @@ func TestTraceCompletionsUsage(t *testing.T) {
 		"completions --pid 1 --polled --window 1s":             "longer than --window",
 		"completions --pid 1 --polled --window 2s --every 1s":  "longer than --window",
 		"completions --pid 1 --polled --window 1ms --every 0s": "longer than --window",
-		"completions --pid -1":                                 "--pid -1",
+		"completions --pid -1":                                 `"-1" is no process`,
 		"completions --device=":                                "--device needs a name",
 		"completions --json --log2":                            "--log2 is for the table",
 		"completions --events":                                 "unknown flag",

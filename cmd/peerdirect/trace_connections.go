@@ -36,7 +36,7 @@ device reports it.
   peerdirect trace connections --json --events | jq 'select(.errno != null)'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.checkSubject(cmd.Flags(), o.filter.PID, o.device); err != nil {
+			if err := o.checkSubject(cmd.Flags(), o.device); err != nil {
 				return usageError{err}
 			}
 			return o.run(cmd)
@@ -44,7 +44,7 @@ device reports it.
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.filter.PID, "pid", 0, "only this process; 0 is all")
+	pidFlag(f, &o.filter.PID, "only this process; 0 is all")
 	deviceFlag(cmd, &o.device)
 	f.BoolVar(&o.filter.Events, "events", false, "print each change as it ends")
 	o.commonFlags(cmd, tracereport.ConnectionsSchema)

@@ -135,13 +135,16 @@ func TestTraceBudget(t *testing.T) {
 
 // TestTraceCrowd sees more processes than the kernel's table of histograms has room for
 // (1024 rows, two of a process): none may be lost.
-func TestTraceCrowd(t *testing.T) {
+func TestTraceCrowd(t *testing.T)           { testTraceCrowd(t) }
+func TestTraceCrowdBySyscalls(t *testing.T) { testTraceCrowd(t, "--by-syscalls") }
+
+func testTraceCrowd(t *testing.T, flags ...string) {
 	const processes = 540
 	crowd := filepath.Join(t.TempDir(), "crowd")
 	if out, err := exec.Command("gcc", "-O2", "-o", crowd, "../../ebpfprobes/testdata/crowd.c", "-libverbs").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	tr := startTracing(t)
+	tr := startTracing(t, flags...)
 	output(t, crowd, labDevice(t), strconv.Itoa(processes))
 	var registered, deregistered, rows uint64
 	for _, r := range tr.end(t, syscall.SIGINT) {

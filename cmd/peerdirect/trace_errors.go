@@ -44,7 +44,7 @@ another error.
   peerdirect trace errors --json | jq 'select(.class == "command")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.checkSubject(cmd.Flags(), o.filter.PID, o.device); err != nil {
+			if err := o.checkSubject(cmd.Flags(), o.device); err != nil {
 				return usageError{err}
 			}
 			return o.run(cmd)
@@ -52,7 +52,7 @@ another error.
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.filter.PID, "pid", 0, "only this process, and what devices report to all; 0 is all")
+	pidFlag(f, &o.filter.PID, "only this process, and what devices report to all; 0 is all")
 	deviceFlag(cmd, &o.device)
 	f.BoolVar(&o.filter.Events, "events", false, "print each failure")
 	f.BoolVar(&o.questions, "questions", false, "with calls that are most likely questions of a library")

@@ -38,8 +38,11 @@ func openRegistrations(f ebpfprobes.Filter, bySyscalls bool) (s registrationSess
 	if err == nil {
 		return full, "", nil
 	}
-	// Where nothing can be registered there is nothing to fall back for: the error tells
-	// which module to load.
+	// Lockdown takes system calls away too. Where nothing can be registered there is nothing
+	// to fall back for: the error tells which module to load.
+	if errors.Is(err, ebpfprobes.ErrLocked) {
+		return nil, "", err
+	}
 	if _, missing := os.Stat("/sys/class/infiniband_verbs"); errors.Is(missing, fs.ErrNotExist) {
 		return nil, "", err
 	}

@@ -3,10 +3,13 @@
 package main
 
 import (
+	"io"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // withoutTypes runs a command where the kernel's types are not to be found, in a mount
@@ -31,9 +34,10 @@ func TestEFATraceRegistrationsBySyscalls(t *testing.T) { testTraceBySyscalls(t) 
 
 func testTraceBySyscalls(t *testing.T) {
 	program := registrar(t)
+	picture := filepath.Join(t.TempDir(), "a.svg")
 	for name, cmd := range map[string]*exec.Cmd{
 		"without types": blind("--json", "--events", "--slower-than", "1h"),
-		"as asked for":  exec.Command("peerdirect", "trace", "registrations", "--json", "--by-syscalls", "--device", labDevice(t)),
+		"as asked for":  exec.Command("peerdirect", "trace", "registrations", "--json", "--by-syscalls", "--device", labDevice(t), "--svg", picture, "--listen", ":0"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := startTracingBy(t, cmd)
@@ -42,13 +46,16 @@ func testTraceBySyscalls(t *testing.T) {
 				t.Errorf("%+v, and on standard error %s", notice, told)
 			}
 			t.Log(notice.Text)
-			pid := program.run(t, 64<<10, 300)
+			pid := program.linger(t, 64<<10, 300)
+			if name == "as asked for" {
+				checkScrapes(t, tr, program.device, 300)
+			}
 			tr.signal(t, syscall.SIGUSR1)
 			tr.tells(t, "no module was held")
 			program.run(t, 64<<10, 5)
 			tr.signal(t, syscall.SIGUSR1)
 			tr.tells(t, "attached again")
-			again := program.run(t, 64<<10, 7)
+			again := program.linger(t, 64<<10, 7)
 			all := tr.end(t, syscall.SIGTERM)
 			for pid, count := range map[int]uint64{pid: 300, again: 7} {
 				for _, operation := range []string{"register", "deregister"} {
@@ -70,11 +77,36 @@ func testTraceBySyscalls(t *testing.T) {
 					}
 				}
 			}
+			if name == "as asked for" {
+				checkPicture(t, picture)
+			}
 			if rows != 4 {
 				t.Errorf("%d rows: %+v", rows, all)
 			}
 		})
 	}
+}
+
+// linger is run, of a process that is there for a while after its calls, so that the tracer
+// gets to look at its descriptors on a slow machine, too.
+func (r registering) linger(t *testing.T, length, count int) (pid int) {
+	t.Helper()
+	cmd := r.command(length, count)
+	cmd.Args = append(cmd.Args, "wait")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(in, "\n")
+	time.Sleep(5 * time.Second)
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid
 }
 
 // TestTraceStacksBySyscalls: what cannot be done is refused, with the reason.

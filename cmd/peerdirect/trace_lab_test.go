@@ -37,6 +37,7 @@ type traceRecord struct {
 	Took                        int64            `json:"took_ns"`
 	Spent                       map[string]int64 `json:"phases_ns"`
 	Stack                       []string
+	Probes                      []struct{ Role, Function, Usable, By, Why string }
 }
 
 type traceTimes struct {
@@ -48,6 +49,7 @@ type traceTimes struct {
 // tracing is a peerdirect trace that runs.
 type tracing struct {
 	cmd     *exec.Cmd
+	begun   traceRecord
 	records chan traceRecord
 	mu      sync.Mutex
 	stderr  bytes.Buffer
@@ -115,7 +117,7 @@ func startTracingBy(t *testing.T, cmd *exec.Cmd) *tracing {
 			tr.cmd.Wait()
 		}
 	})
-	tr.expect(t, "the begin of the trace", func(r traceRecord) bool { return r.Record == "begin" })
+	tr.begun = tr.expect(t, "the begin of the trace", func(r traceRecord) bool { return r.Record == "begin" })
 	return tr
 }
 

@@ -56,7 +56,7 @@ anew.
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.filter.PID, "pid", 0, "only this process; 0 is all")
+	pidFlag(f, &o.filter.PID, "only this process; 0 is all")
 	deviceFlag(cmd, &o.device)
 	f.IntVar(&o.filter.Window, "window", 6, "intervals that a verdict is made of")
 	f.BoolVar(&o.filter.KernelStacks, "kernel-stacks", false, "print the kernel's functions, too")
@@ -68,7 +68,7 @@ func (o *traceLeaks) check(f *pflag.FlagSet) error {
 	if o.filter.Window < 2 {
 		return fmt.Errorf("--window %d: 2 at least", o.filter.Window)
 	}
-	return o.checkSubject(f, o.filter.PID, o.device)
+	return o.checkSubject(f, o.device)
 }
 
 func (o *traceLeaks) run(cmd *cobra.Command) error {

@@ -21,8 +21,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+type attachedThings struct{ programs, maps, links, probes int }
+
 // attachedNow counts what the whole machine has of BPF, and of probes.
-func attachedNow(t *testing.T) (now struct{ programs, maps, links, probes int }) {
+func attachedNow(t *testing.T) (now attachedThings) {
 	t.Helper()
 	for id, err := ebpf.ProgramGetNextID(0); err == nil; id, err = ebpf.ProgramGetNextID(id) {
 		now.programs++
@@ -48,12 +50,28 @@ func attachedNow(t *testing.T) (now struct{ programs, maps, links, probes int })
 	return now
 }
 
+// settled is what the whole machine has once it does not change: what a trace before had is
+// freed behind a grace period.
+func settled(t *testing.T) (now attachedThings) {
+	t.Helper()
+	now = attachedNow(t)
+	for range 60 {
+		time.Sleep(time.Second)
+		before := now
+		if now = attachedNow(t); now == before {
+			return now
+		}
+	}
+	t.Fatalf("what is attached changes all the time: %+v", now)
+	return now
+}
+
 // TestTraceFaultKilled kills tracers of every kind, by fentry and by kprobes: the kernel
 // must be as it was.
 func TestTraceFaultKilled(t *testing.T) {
 	program := forAll(t)
 	setting(t, paranoid, "2")
-	before := attachedNow(t)
+	before := settled(t)
 	for how, as := range map[string]*syscall.SysProcAttr{"fentry": nil, "kprobes": nobody(unix.CAP_BPF, unix.CAP_PERFMON)} {
 		for _, what := range traces {
 			cmd := exec.Command(program, "trace", what, "--json", "--max-overhead", "0")
@@ -76,15 +94,9 @@ func TestTraceFaultKilled(t *testing.T) {
 			}
 		}
 	}
-	after := attachedNow(t)
-	for range 100 { // the kernel frees behind a grace period
-		if after == before {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-		after = attachedNow(t)
+	if after := settled(t); after != before {
+		t.Errorf("%+v before, %+v after tracers were killed", before, after)
 	}
-	t.Errorf("%+v before, %+v after tracers were killed", before, after)
 }
 
 // TestTraceFaultProcess names processes that cannot be followed, or not for long.
@@ -104,16 +116,20 @@ func TestTraceFaultProcess(t *testing.T) {
 			thread = n
 		}
 	}
-	for pid, want := range map[string]string{
-		"-1":                 "--pid -1: ",
-		"4194303":            "no such process",
-		"2":                  "thread of the kernel",
-		strconv.Itoa(thread): "thread of process " + strconv.Itoa(os.Getpid()),
+	for pid, want := range map[string]struct {
+		status int
+		told   string
+	}{
+		"-1":                 {exitUsage, "is no process"},
+		"x":                  {exitUsage, "is no process"},
+		"4194303":            {exitFailed, "no such process"},
+		"2":                  {exitFailed, "thread of the kernel"},
+		strconv.Itoa(thread): {exitFailed, "thread of process " + strconv.Itoa(os.Getpid())},
 	} {
 		for _, what := range []string{"registrations", "leaks"} {
 			status, told := shortTrace(t, "peerdirect", nil, what, "--pid", pid)
-			if status == exitOK || !strings.Contains(told, want) {
-				t.Errorf("%s --pid %s: status %d: %s", what, pid, status, told)
+			if status != want.status || !strings.Contains(told, want.told) || strings.Contains(told, "strconv") {
+				t.Errorf("%s --pid %s: status %d, want %d: %s", what, pid, status, want.status, told)
 			}
 		}
 	}
@@ -251,7 +267,7 @@ func TestTraceFaultTogether(t *testing.T) {
 
 // TestTraceFaultStarts traces for a moment a hundred times, with signals at any time: nothing may be left.
 func TestTraceFaultStarts(t *testing.T) {
-	before := attachedNow(t)
+	before := settled(t)
 	for i := range 100 {
 		cmd := exec.Command("peerdirect", "trace", traces[i%len(traces)], "--max-overhead", "0")
 		if err := cmd.Start(); err != nil {
@@ -261,13 +277,7 @@ func TestTraceFaultStarts(t *testing.T) {
 		cmd.Process.Signal([]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL}[i%3])
 		cmd.Wait()
 	}
-	after := attachedNow(t)
-	for range 100 {
-		if after == before {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-		after = attachedNow(t)
+	if after := settled(t); after != before {
+		t.Errorf("%+v before, %+v after", before, after)
 	}
-	t.Errorf("%+v before, %+v after", before, after)
 }

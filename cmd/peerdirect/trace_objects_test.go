@@ -9,7 +9,7 @@ import (
 func TestTraceObjectsUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"leaks --window 1":               "2 at least",
-		"leaks --pid -1":                 "--pid -1",
+		"leaks --pid -1":                 `"-1" is no process`,
 		"leaks --device=":                "--device needs a name",
 		"leaks --svg x":                  "unknown flag",
 		"leaks extra":                    "unknown command",

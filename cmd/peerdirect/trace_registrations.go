@@ -56,7 +56,7 @@ is held then, but every write() and ioctl() of the machine passes the trace.
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.filter.PID, "pid", 0, "only this process; 0 is all")
+	pidFlag(f, &o.filter.PID, "only this process; 0 is all")
 	deviceFlag(cmd, &o.device)
 	f.BoolVar(&o.filter.Events, "events", false, "print each call as it ends")
 	f.DurationVar(&o.filter.SlowerThan, "slower-than", 0, "print each call that took as long")
@@ -67,7 +67,7 @@ is held then, but every write() and ioctl() of the machine passes the trace.
 }
 
 func (o *traceRegistrations) check(f *pflag.FlagSet) error {
-	if err := o.checkSubject(f, o.filter.PID, o.device); err != nil {
+	if err := o.checkSubject(f, o.device); err != nil {
 		return err
 	}
 	if o.filter.SlowerThan < 0 {

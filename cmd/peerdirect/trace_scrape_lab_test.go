@@ -18,6 +18,7 @@ import (
 func checkScrapes(t *testing.T, tr *tracing, device string, want uint64) {
 	t.Helper()
 	_, url, ok := strings.Cut(strings.TrimSpace(tr.tells(t, "/metrics")), "metrics at ")
+	url, _, _ = strings.Cut(url, "\n")
 	if !ok || !strings.HasPrefix(url, "http://127.0.0.1:") {
 		t.Fatalf("standard error: %s", tr.told())
 	}

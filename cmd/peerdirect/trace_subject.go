@@ -22,12 +22,28 @@ func deviceFlag(cmd *cobra.Command, to *string) {
 	})
 }
 
+// pidFlag adds --pid.
+func pidFlag(f *pflag.FlagSet, to *int, usage string) { f.Var((*processFlag)(to), "pid", usage) }
+
+// processFlag is a process's number.
+type processFlag int
+
+func (p *processFlag) String() string { return strconv.Itoa(int(*p)) }
+
+func (p *processFlag) Set(s string) error {
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n < 0 {
+		return fmt.Errorf("%q is no process: give its number, as ps shows it, or 0 for all", s)
+	}
+	*p = processFlag(n)
+	return nil
+}
+
+func (p *processFlag) Type() string { return "number" }
+
 // checkSubject judges what is to be traced, and the common flags.
-func (o *traceOutputs) checkSubject(f *pflag.FlagSet, pid int, device string) error {
-	switch {
-	case pid < 0:
-		return fmt.Errorf("--pid %d: a process's number, or 0 for all", pid)
-	case f.Changed("device") && device == "":
+func (o *traceOutputs) checkSubject(f *pflag.FlagSet, device string) error {
+	if f.Changed("device") && device == "" {
 		return errors.New("--device needs a name")
 	}
 	return o.check(f)

@@ -13,7 +13,7 @@ import (
 func TestTraceUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"registrations extra":                      "unknown command",
-		"registrations --pid -1":                   "--pid -1",
+		"registrations --pid -1":                   `"-1" is no process`,
 		"registrations --device=":                  "--device needs a name",
 		"registrations --slower-than -1s":          "--slower-than",
 		"registrations --interval 1ms":             "at least 50ms",

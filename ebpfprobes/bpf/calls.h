@@ -3,18 +3,18 @@
 #define PEERDIRECT_CALLS_H
 
 #include "flight.h"
+#include "uapi.h"
 
 #define NO_OPERATION 0xff
 
-/* Commands of include/uapi/rdma/ib_user_verbs.h (Linux 6.12). */
 static __always_inline u8 written(u32 command)
 {
 	switch (command) {
-	case 9:
+	case REG_MR:
 		return REGISTER;
-	case 12:
+	case REREG_MR:
 		return REREGISTER;
-	case 13:
+	case DEREG_MR:
 		return DEREGISTER;
 	}
 	return NO_OPERATION;
@@ -56,24 +56,8 @@ ON_ENTRY_3(write_call, file, buffer, size)
 	return 0;
 }
 
-/* ioctl(): include/uapi/rdma/rdma_user_ioctl_cmds.h. */
-#define RDMA_VERBS_IOCTL 0xC0181B01
-
-struct attribute {
-	u16 id, length, flags, more;
-	u64 value;
-};
-
-struct header {
-	u16 length, object, method, attributes;
-	u64 reserved;
-	u32 driver, reserved2;
-};
-
-/* The command of UVERBS_METHOD_INVOKE_WRITE, which has five attributes at most.
+/* ioctl(): the command of DEVICE_INVOKE_WRITE, which has five attributes at most.
  * libibverbs names it first. */
-#define UVERBS_ATTR_WRITE_CMD 2
-
 __attribute__((noinline)) u32 find_command(u64 attributes, u32 n)
 {
 	struct attribute a;
@@ -81,8 +65,8 @@ __attribute__((noinline)) u32 find_command(u64 attributes, u32 n)
 	for (u32 i = 0; i < 5 && i < n; i++) {
 		if (bpf_probe_read_user(&a, sizeof(a), (void *)(attributes + i * sizeof(a))))
 			break;
-		if (a.id == UVERBS_ATTR_WRITE_CMD)
-			return a.value;
+		if (a.id == WRITE_COMMAND)
+			return a.data;
 	}
 	return 0;
 }
@@ -107,16 +91,16 @@ ON_ENTRY_3(ioctl_call, file, command, argument)
 		u16 method = call.header.method;
 
 		switch (call.header.object) {
-		case 0: /* UVERBS_OBJECT_DEVICE */
-			if (!method) /* UVERBS_METHOD_INVOKE_WRITE */
-				operation = written(call.first.id == UVERBS_ATTR_WRITE_CMD ? call.first.value :
+		case OBJECT_DEVICE:
+			if (method == DEVICE_INVOKE_WRITE)
+				operation = written(call.first.id == WRITE_COMMAND ? call.first.data :
 						    find_command(argument + sizeof(call.header),
 								 call.header.attributes));
 			break;
-		case 7: /* UVERBS_OBJECT_MR */
-			if (method == 1) /* UVERBS_METHOD_MR_DESTROY */
+		case OBJECT_MR:
+			if (method == MR_DESTROY)
 				operation = DEREGISTER;
-			else if (method == 4 || method == 5) /* _REG_DMABUF_MR, _REG_MR */
+			else if (method == MR_REG_DMABUF || method == MR_REG)
 				operation = REGISTER;
 			break;
 		default: /* an object of the driver's own (DEVX): its handler tells */

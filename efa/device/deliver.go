@@ -11,8 +11,15 @@ const (
 	// header, as in InfiniBand (libfabric's efa provider reserves 40 bytes).
 	grhSize = 40
 	// paceSlack is how far a device may be ahead of its line rate: timers are no
-	// finer than some tens of microseconds.
-	paceSlack = int64(100 * time.Microsecond)
+	// finer than some tens of microseconds. Where a packet takes long it may be
+	// pacePackets of them, for to be woken for each costs more than the packet.
+	paceSlack   = int64(100 * time.Microsecond)
+	pacePackets = 4
+	// paceLate is how late the worker may be without loss to the rate.
+	paceLate = int64(100 * time.Millisecond)
+	// paceUnit is in how many parts of a nanosecond lines are charged, so that
+	// what is cut off a small packet's time at a high rate does not matter.
+	paceUnit = 64
 )
 
 // lockPair holds two devices and their memories, shared; the second may be nil or
@@ -336,17 +343,46 @@ func (w *worker) notReady(m *message, t *Device, b *budget) {
 
 // pace charges n bytes to a device's line; if it is too far ahead of its rate, it
 // gives the time to come again instead.
-func (d *Device) pace(n uint32, now int64) int64 {
-	if d.byteTime == 0 {
+func (w *worker) pace(sender *Device, n uint32, now int64) int64 {
+	due := w.lineDue(sender, now)
+	if due == 0 {
+		w.charge(sender, n, now)
+	}
+	return due
+}
+
+// lineDue is when a device's line takes a packet, 0 if it does now.
+func (w *worker) lineDue(sender *Device, now int64) int64 {
+	if sender.byteTime == 0 {
 		return 0
 	}
+	free := sender.txFree.Load() / paceUnit
+	if free <= now+sender.slack {
+		return 0
+	}
+	if sender == w.d {
+		w.lineBusy = true
+	}
+	return free - sender.slack/2
+}
+
+// charge has n bytes take their time on a device's line.
+//
+// What waits for the worker's own line keeps it busy: if the worker comes late, as
+// timers and schedulers have it, the line is charged from where it was, and the
+// rate holds on average. A line that was idle begins anew.
+func (w *worker) charge(sender *Device, n uint32, now int64) {
+	if sender.byteTime == 0 {
+		return
+	}
+	if sender == w.d && w.lineBusy {
+		now -= paceLate
+	}
+	took := int64(float64(n) * sender.byteTime)
 	for {
-		free := d.txFree.Load()
-		if free > now+paceSlack {
-			return free - paceSlack/2
-		}
-		if d.txFree.CompareAndSwap(free, max(free, now)+int64(float64(n)*d.byteTime)) {
-			return 0
+		free := sender.txFree.Load()
+		if sender.txFree.CompareAndSwap(free, max(free, now*paceUnit)+took) {
+			return
 		}
 	}
 }

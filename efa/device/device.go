@@ -59,8 +59,9 @@ type Device struct {
 	mail    atomic.Pointer[linkSlot] // a stack of slots that were answered
 
 	// Line rate: when what was sent has left, and how long a byte takes.
-	txFree   atomic.Int64
-	byteTime float64 // ns
+	txFree   atomic.Int64 // in parts of a nanosecond (paceUnit)
+	byteTime float64      // the same
+	slack    int64        // how far it may be ahead, ns
 
 	w worker
 }
@@ -85,7 +86,8 @@ func newDevice(f *Fabric, id, rank uint64, o Options) *Device {
 		d.llq = make([]byte, o.LLQBytes)
 	}
 	if o.LineRate > 0 {
-		d.byteTime = 8 / o.LineRate
+		d.byteTime = 8 * paceUnit / o.LineRate
+		d.slack = max(paceSlack, int64(pacePackets*float64(d.mtu)*8/o.LineRate))
 	}
 	d.link.Store(true)
 	d.faults.onLink = d.linkChanged

@@ -346,7 +346,7 @@ func TestRateAndLatency(t *testing.T) {
 	pr.a.post(pr.ab.rdma(wire.IORDMAWrite, 1, src.at(0, 1<<19), dst.addr, dst.RKey))
 	pr.a.scq.expect(1, wire.CompOK)
 	// 2^19 bytes at 0.1 Gbit/s are 41.9 ms, less the slack and a packet.
-	if d := time.Since(start); d < 40*time.Millisecond {
+	if d := time.Since(start); d < 41*time.Millisecond-time.Duration(pr.a.d.slack)*(pacePackets+1)/pacePackets {
 		t.Errorf("512 KiB at 0.1 Gbit/s took %v", d)
 	}
 	pr = newPair(t, FabricOptions{}, Options{Latency: 10 * time.Millisecond}, Options{Latency: 5 * time.Millisecond}, epOptions{})
@@ -359,5 +359,35 @@ func TestRateAndLatency(t *testing.T) {
 	pr.a.scq.expect(1, wire.CompOK)
 	if back := time.Since(start); there < 10*time.Millisecond || back < 15*time.Millisecond {
 		t.Errorf("there %v, back %v", there, back)
+	}
+}
+
+// TestPaceHoldsOnAverage: a worker that comes late loses nothing of the rate
+// while something waits for the line; a line that was idle has saved nothing up.
+func TestPaceHoldsOnAverage(t *testing.T) {
+	for _, rate := range []float64{0.7, 100, 399} {
+		w := &worker{}
+		w.d = &Device{byteTime: 8 * paceUnit / rate, slack: paceSlack}
+		const size, packets = 4096, 200_000
+		start := int64(time.Second)
+		now, waits := start, int64(0)
+		for range packets {
+			for due := w.pace(w.d, size, now); due > 0; due = w.pace(w.d, size, now) {
+				waits++
+				now = due + waits*7919%int64(3*time.Millisecond)
+			}
+		}
+		// The last wait may have been up to 3 ms too long.
+		want := packets * size * 8 / rate
+		if took := float64(now - start); took < want-float64(2*paceSlack) || took > want*1.0001+float64(4*time.Millisecond) {
+			t.Errorf("%g Gbit/s: %v instead of %v, after %d waits", rate, time.Duration(took), time.Duration(want), waits)
+		}
+		w.lineBusy = false // as when nothing was left
+		now += int64(time.Second)
+		for w.pace(w.d, size, now) == 0 {
+		}
+		if ahead := w.d.txFree.Load()/paceUnit - now; ahead < paceSlack {
+			t.Errorf("%g Gbit/s: the line was idle and is only %v ahead", rate, time.Duration(ahead))
+		}
 	}
 }

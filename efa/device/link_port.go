@@ -133,7 +133,7 @@ func (w *worker) forward(m *message, x *far, b *budget) {
 	if b.faulty && !ud && !w.fated(m, x, last, b) {
 		return
 	}
-	if due := d.pace(n, b.now); due > 0 {
+	if due := w.pace(d, n, b.now); due > 0 {
 		w.wait(m, due)
 		return
 	}

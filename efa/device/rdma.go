@@ -43,18 +43,18 @@ func (w *worker) packetsOf(m *message, t *Device, b *budget) bool {
 	mtu := uint32(d.mtu)
 	var late int64
 	for ; run > 0 && m.todo > 0 && b.packets > 0 && b.bytes > 0; run-- {
-		size := min(m.length, mtu)
-		if due := sender.pace(size, b.now); due > 0 {
+		if due := w.lineDue(sender, b.now); due > 0 {
 			w.wait(m, due)
 			return false
 		}
 		if m.attempt > 0 && m.lost {
 			d.stats.retransPkts.Add(1)
-			d.stats.retransBytes.Add(uint64(size))
+			d.stats.retransBytes.Add(uint64(min(m.length, mtu)))
 		}
 		p := m.packet()
 		off := p * mtu
 		n := min(mtu, m.length-off)
+		w.charge(sender, n, b.now)
 		b.spend(n)
 		sends.txPkts++
 		sends.txBytes += uint64(n)

@@ -9,7 +9,7 @@ import (
 // send delivers a SEND of a reliable queue pair. It has one packet.
 func (w *worker) send(m *message, t *Device, tq *queuePair, b *budget) {
 	d := w.d
-	if due := d.pace(m.length, b.now); due > 0 {
+	if due := w.pace(d, m.length, b.now); due > 0 {
 		w.wait(m, due)
 		return
 	}

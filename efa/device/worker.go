@@ -51,9 +51,11 @@ type worker struct {
 	free    *message
 	rng     uint64
 	fetched uint64
-	grh     [grhSize]byte
-	mine    tally // since the last time it was added to the statistics
-	theirs  tally // the same for the peer whose turn it is
+	// lineBusy: something has waited for this device's line ever since it was idle.
+	lineBusy bool
+	grh      [grhSize]byte
+	mine     tally // since the last time it was added to the statistics
+	theirs   tally // the same for the peer whose turn it is
 	// Queue pairs to report as drained once the locks are released.
 	drained []uint16
 }
@@ -186,6 +188,9 @@ func (w *worker) collect() (*flow, bool) {
 		if n > 1 {
 			next = w.flows[w.random()%uint64(n)]
 		}
+	}
+	if next == nil && len(w.heap) == 0 && w.runLen == 0 {
+		w.lineBusy = false
 	}
 	d.mu.RUnlock()
 	d.raise()

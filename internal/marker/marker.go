@@ -53,11 +53,12 @@ var (
 	start     = time.Now()
 )
 
-// Built tells whether there are sites: they take cgo.
+// Built tells whether there are sites: they take cgo, and the build tag nomarks leaves
+// them and all that leads to them out, to measure what they cost.
 const Built = sites.Built
 
 // On tells whether a tracer is attached. It is for once a batch.
-func On() bool { return atomic.LoadUint32(semaphore) != 0 }
+func On() bool { return Built && atomic.LoadUint32(semaphore) != 0 }
 
 // Queue marks the operations of one queue, or of several that are posted to by turns. It
 // belongs to the goroutine that posts and polls. The zero value marks for a device
@@ -109,7 +110,7 @@ func (q *Queue) Passed(n int) {
 }
 
 // Chosen tells whether an operation was chosen that is yet to be posted.
-func (q *Queue) Chosen() bool { return q.stage == chosen }
+func (q *Queue) Chosen() bool { return Built && q.stage == chosen }
 
 // Post marks the chosen operation; the next thing to do is to post it.
 func (q *Queue) Post() {
@@ -130,7 +131,7 @@ func pace(operations int, took time.Duration) int {
 }
 
 // Waiting tells whether an operation is marked that has not completed.
-func (q *Queue) Waiting() bool { return q.stage == flying }
+func (q *Queue) Waiting() bool { return Built && q.stage == flying }
 
 // Complete marks the completion of the operation that was marked last.
 func (q *Queue) Complete(status uint32) {

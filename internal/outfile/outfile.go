@@ -87,6 +87,9 @@ func create(name string) (*os.File, error) {
 		if errors.As(err, &p) {
 			p.Path = name
 		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: make the folder %s first", err, filepath.Dir(name))
+		}
 		return f, err
 	}
 	return nil, fmt.Errorf("write %s: no free name for a temporary file beside it", name)

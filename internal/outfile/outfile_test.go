@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -108,7 +109,7 @@ func TestNoFolder(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "missing", "a")
 	err := Write(name, text("one"))
 	var p *fs.PathError
-	if !errors.Is(err, fs.ErrNotExist) || !errors.As(err, &p) || p.Path != name {
+	if !errors.Is(err, fs.ErrNotExist) || !errors.As(err, &p) || p.Path != name || !strings.Contains(err.Error(), "make the folder "+filepath.Dir(name)) {
 		t.Error(err)
 	}
 }

@@ -1,12 +1,14 @@
-#include "marks.h"
-#include "loop.h"
+#include "steps.h"
 
 /* marker.Interval, and the operations that pass at most. */
 #define INTERVAL_NS 500000u
 #define MOST_PASSED 8192u
 
-int pf_mark_post(struct pf_marks *m, const struct ibv_qp *qp, struct ibv_send_wr *wr, uint64_t sequence, uint32_t covers)
+/* Marks a request that is about to be posted if it is due, in its id too; then the result
+ * is 1. */
+static int mark_post(struct pf_marks *m, const struct ibv_qp *qp, struct ibv_send_wr *wr, uint64_t sequence)
 {
+	uint32_t covers = ID_COVERS(wr->wr_id);
 	uint64_t now, each;
 
 	m->passed += covers;
@@ -32,12 +34,25 @@ int pf_mark_post(struct pf_marks *m, const struct ibv_qp *qp, struct ibv_send_wr
 	return 1;
 }
 
-void pf_mark_complete(struct pf_marks *m, uint32_t status)
+static void mark_complete(struct pf_marks *m, uint32_t status)
 {
 	m->mark.ns = pf_now_ns() - m->posted;
 	m->mark.status = status;
 	m->waiting = 0;
 	m->complete(&m->mark);
+}
+
+int pf_post_marked(struct pf_marks *m, struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *tail, uint64_t sequence)
+{
+	struct ibv_send_wr *bad;
+	int marked = mark_post(m, qp, tail, sequence), rc = ibv_post_send(qp, wr, &bad);
+
+	if (marked) {
+		tail->wr_id &= ~PF_MARKED; /* a request that asks for no completion keeps its id */
+		if (rc)
+			mark_complete(m, PF_NOT_TAKEN);
+	}
+	return rc;
 }
 
 void pf_mark_completions(struct pf_marks *m, struct ibv_wc *wc, int n)
@@ -47,6 +62,6 @@ void pf_mark_completions(struct pf_marks *m, struct ibv_wc *wc, int n)
 	for (i = 0; i < n; i++)
 		if (wc[i].wr_id & PF_MARKED) {
 			wc[i].wr_id &= ~PF_MARKED;
-			pf_mark_complete(m, wc[i].status);
+			mark_complete(m, wc[i].status);
 		}
 }

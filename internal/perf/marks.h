@@ -32,18 +32,25 @@ struct pf_marks {
 /* Of an operation that the device did not take: marker.NotTaken. */
 #define PF_NOT_TAKEN UINT32_MAX
 
+/* The build tag nomarks: as if there were none, to measure what they cost. */
+#ifdef PF_NO_MARKS
+#define PF_MARKS 0
+#else
+#define PF_MARKS 1
+#endif
+
 static inline int pf_marking(const struct pf_marks *m)
 {
-	return __atomic_load_n(m->semaphore, __ATOMIC_RELAXED) != 0;
+	return PF_MARKS && __builtin_expect(__atomic_load_n(m->semaphore, __ATOMIC_RELAXED) != 0, 0);
 }
 
-/* The request is about to be posted, and asks for a completion, as none of the covers - 1
- * before it did. Marks it if it is due, in its id too; then the result is 1. */
-int pf_mark_post(struct pf_marks *m, const struct ibv_qp *qp, struct ibv_send_wr *wr, uint64_t sequence, uint32_t covers);
+static inline int pf_mark_flies(const struct pf_marks *m) { return PF_MARKS && __builtin_expect(m->waiting, 0); }
+
+/* ibv_post_send of a group of requests, whose last one, tail, alone asks for a completion.
+ * Marks it if it is due. It is out of line, so that the loops stay as short as without. */
+__attribute__((cold)) int pf_post_marked(struct pf_marks *m, struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *tail, uint64_t sequence);
 
 /* Looks for the marked operation among n completions and takes the mark off its id. */
-void pf_mark_completions(struct pf_marks *m, struct ibv_wc *wc, int n);
-
-void pf_mark_complete(struct pf_marks *m, uint32_t status);
+__attribute__((cold)) void pf_mark_completions(struct pf_marks *m, struct ibv_wc *wc, int n);
 
 #endif

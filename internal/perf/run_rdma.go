@@ -1,6 +1,7 @@
 package perf
 
 /*
+#cgo nomarks CFLAGS: -DPF_NO_MARKS
 #include <stdlib.h>
 #include "rings.h"
 

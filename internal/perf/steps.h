@@ -78,28 +78,22 @@ static inline int repost(struct pf_run *r, struct pf_queue *q)
 #define ID_COVERS(id) ((uint32_t)(id))
 
 /* Posts one group of list requests. last asks for a completion in any case. */
-static inline int post_group(struct pf_run *r, uint32_t index, int last)
+static inline __attribute__((always_inline)) int post_group(struct pf_run *r, uint32_t index, int last)
 {
 	struct pf_queue *q = &r->q[index];
 	struct ibv_send_wr *wr = &q->wr[q->next], *tail = wr + r->list - 1, *bad;
-	int marked = 0, rc;
+	int marking = 0, rc;
 
 	q->since += r->list;
 	if (last || q->since >= r->cq_mod) {
 		tail->send_flags = r->flags | IBV_SEND_SIGNALED;
 		tail->wr_id = ID(index, q->since);
-		if (pf_marking(&r->marks))
-			marked = pf_mark_post(&r->marks, q->qp, tail, q->posted + r->list - 1, q->since);
 		q->since = 0;
+		marking = pf_marking(&r->marks);
 	} else {
 		tail->send_flags = r->flags;
 	}
-	rc = ibv_post_send(q->qp, wr, &bad);
-	if (marked) {
-		tail->wr_id &= ~PF_MARKED; /* a request that asks for no completion keeps its id */
-		if (rc)
-			pf_mark_complete(&r->marks, PF_NOT_TAKEN);
-	}
+	rc = marking ? pf_post_marked(&r->marks, q->qp, wr, tail, q->posted + r->list - 1) : ibv_post_send(q->qp, wr, &bad);
 	if (rc)
 		return post_failed(r, rc);
 	q->next += r->list;
@@ -137,14 +131,14 @@ static inline int offer(struct pf_run *r, uint32_t index)
 	return PF_DONE;
 }
 
-static inline int drain_sends(struct pf_run *r)
+static inline __attribute__((always_inline)) int drain_sends(struct pf_run *r)
 {
 	struct ibv_wc wc[PF_BATCH];
 	int n = ibv_poll_cq(r->scq, PF_BATCH, wc), i;
 
 	if (n < 0)
 		return -poll_failed(r, n);
-	if (n && r->marks.waiting)
+	if (n && pf_mark_flies(&r->marks))
 		pf_mark_completions(&r->marks, wc, n);
 	for (i = 0; i < n; i++) {
 		uint32_t covers = ID_COVERS(wc[i].wr_id);

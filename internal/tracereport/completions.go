@@ -54,7 +54,7 @@ func (r *Completions) WriteText(w io.Writer, l Layout) error {
 	state := r.Tracing
 	state.Probes, _ = r.probes()
 	state.writeState(&tail, l.Width)
-	rows, left := order(len(r.Rows), l.Height-strings.Count(tail.String(), "\n")-2, func(i int) time.Duration { return r.Rows[i].Times.Sum })
+	rows, left := order(len(r.Rows), l.Height, tail.String(), func(i int) time.Duration { return r.Rows[i].Times.Sum })
 	t := table{head: []string{">PID", "PROCESS", "DEVICE", "WAIT", "OPCODE", ">SIZE", ">COUNT", ">P50", ">P90", ">P99", ">MAX", ">FAILED", ">UNTIMED", "QUEUE"},
 		drop: []string{">P90", ">MAX", ">SIZE", ">FAILED", ">UNTIMED", ">PID"}}
 	for _, i := range rows {

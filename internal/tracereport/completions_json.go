@@ -17,12 +17,13 @@ type completionJSON struct {
 	Bytes    *uint64        `json:"bytes"` // of the completions that tell their length
 	Untimed  *uint64        `json:"untimed"`
 	Repeated *uint64        `json:"repeated"`
+	Ended    bool           `json:"ended"` // processes of that name that have ended; pid is null
 }
 
 // completion makes a row's record. What events do not tell is null.
 func (s *Stream) completion(r *Completions, row *ebpfprobes.CompletionRow) completionJSON {
 	j := completionJSON{recordHead: s.head("row", r.At), PID: known(row.PID), Process: known(row.Command), Device: known(row.Device),
-		Queue: queueJSON(row.Queue), Wait: row.Wait.String(), Opcode: opcodeJSON(row.Opcode), Size: known(row.Size)}
+		Queue: queueJSON(row.Queue), Wait: row.Wait.String(), Opcode: opcodeJSON(row.Opcode), Size: known(row.Size), Ended: row.PID == 0}
 	if row.Number >= 0 {
 		j.Number = &row.Number
 	}
@@ -72,6 +73,8 @@ type samplingJSON struct {
 	Posts       uint64   `json:"posts"`
 	Unsignaled  uint64   `json:"unsignaled"`
 	NotFollowed []string `json:"not_followed"` // functions, and why
+	Opening     int64    `json:"opening_ns"`   // how long attaching took, all windows together
+	Closing     int64    `json:"closing_ns"`   // and detaching
 }
 
 // WriteRecords writes a "row" for each row, a "failure" for each way to complete in error,
@@ -89,7 +92,8 @@ func (r *Completions) WriteRecords(s *Stream) error {
 		}
 	}
 	if n := r.Sampling; n != nil {
-		if err := s.encode.Encode(samplingJSON{s.head("sampling", r.At), n.Windows, n.Followed.Nanoseconds(), n.Posts, n.Unsignaled, r.notFollowed()}); err != nil {
+		if err := s.encode.Encode(samplingJSON{s.head("sampling", r.At), n.Windows, n.Followed.Nanoseconds(), n.Posts, n.Unsignaled, r.notFollowed(),
+			n.Opening.Nanoseconds(), n.Closing.Nanoseconds()}); err != nil {
 			return err
 		}
 	}

@@ -70,6 +70,8 @@ func (r *Completions) Metrics() []Metric {
 		all = append(all,
 			one("peerdirect_polled_windows_total", "Windows in which polled queues were followed.", float64(s.Windows)),
 			one("peerdirect_polled_window_seconds_total", "All windows together.", s.Followed.Seconds()),
+			one("peerdirect_polled_window_opening_seconds_total", "Attaching for all windows; the program is slower then, too.", s.Opening.Seconds()),
+			one("peerdirect_polled_window_closing_seconds_total", "Detaching after all windows; the program is slower then, too.", s.Closing.Seconds()),
 			one("peerdirect_polled_posts_total", "Work requests posted in windows.", float64(s.Posts)),
 			one("peerdirect_polled_silent_posts_total", "Of these, those that complete without telling.", float64(s.Unsignaled)))
 	}

@@ -33,8 +33,9 @@ func madeCompletions() *Completions {
 	writes.Failed, writes.Untimed, writes.Repeated = 2, 12, 3
 	receives := row(4242, "trainer", "mlx5_0", 0x5588c4b21d30, -1, ebpfprobes.Polled, ebpfprobes.OpcodeUnknown, 0, 0, 0)
 	receives.Untimed = 290
+	ended := row(0, "pytest", "rxe0", 0, -1, ebpfprobes.Woken, ebpfprobes.OpcodeUnknown, 0, 5, 30*time.Microsecond)
 	return &Completions{
-		Tracing: Tracing{At: objectsAt, Traced: 60 * time.Second, Attached: true, Probes: []ebpfprobes.Probe{
+		Tracing: Tracing{At: objectsAt, Losses: ebpfprobes.Losses{Untold: 2}, Traced: 60 * time.Second, Attached: true, Probes: []ebpfprobes.Probe{
 			probe("event read", "ib_uverbs_comp_event_read", "ib_uverbs", ebpfprobes.ByFentry, ebpfprobes.Yes, ""),
 			probe("event raised", "ib_uverbs_comp_handler", "ib_uverbs", ebpfprobes.ByFentry, ebpfprobes.Yes, ""),
 			probe("polled queues: poll_cq", "0x1ea80", "libmlx5.so.1.25.56.1", ebpfprobes.ByUprobe, ebpfprobes.Yes, ""),
@@ -47,12 +48,14 @@ func madeCompletions() *Completions {
 			row(4242, "trainer", "mlx5_0", 0x5588c4b21b90, 5, ebpfprobes.Collected, ebpfprobes.OpcodeUnknown, 0, 20, 90*time.Microsecond),
 			writes,
 			receives,
+			ended,
 		},
 		Failures: []ebpfprobes.CompletionFailure{
 			{PID: 4242, Command: "trainer", Device: "mlx5_0", Queue: 0x5588c4b21b90, QP: 291, Status: 10, Opcode: ebpfprobes.OpWrite, Count: 2},
 			{PID: 4242, Command: "trainer", Queue: 0x5588c4b21b90, Status: 5, Opcode: ebpfprobes.OpcodeUnknown, Count: 1},
 		},
-		Sampling: &ebpfprobes.Sampling{Windows: 60, Followed: 612 * time.Millisecond, Posts: 320, Unsignaled: 5},
+		Sampling: &ebpfprobes.Sampling{Windows: 60, Followed: 612 * time.Millisecond, Posts: 320, Unsignaled: 5,
+			Opening: 480 * time.Millisecond, Closing: 90 * time.Millisecond},
 	}
 }
 
@@ -71,7 +74,7 @@ func withoutEvents() *Completions {
 		r.Probes[i].Usable, r.Probes[i].By, r.Probes[i].Why = ebpfprobes.No, "", "this kernel has no such function"
 	}
 	r.Rows = r.Rows[3:]
-	r.Losses = ebpfprobes.Losses{Flights: 3}
+	r.Losses = ebpfprobes.Losses{Flights: 3, Untold: 2}
 	r.Only("mlx5_0")
 	return r
 }
@@ -174,7 +177,7 @@ func TestCompletionsDrawn(t *testing.T) {
 	if err := h.WriteSVG(&b, "Completions", objectsAt.Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"polled, write", "300 waits", "103 waits", "waits:"} {
+	for _, want := range []string{"polled, write", "300 waits", "108 waits", "waits:"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in the picture", want)
 		}

@@ -55,6 +55,7 @@ type transitionJSON struct {
 	Count   uint64  `json:"count"`
 	Sum     int64   `json:"sum_ns"`
 	Max     int64   `json:"max_ns"`
+	Ended   bool    `json:"ended"` // processes of that name that have ended; pid is null
 }
 
 // WriteRecords writes a "qp" for each that is alive, a "row" for each sort of change, and
@@ -70,7 +71,7 @@ func (r *Connections) WriteRecords(s *Stream) error {
 	}
 	for _, t := range r.Transitions {
 		if err := s.encode.Encode(transitionJSON{s.head("row", r.At), known(t.PID), known(t.Command), known(t.Device), t.Type.String(),
-			t.Change.String(), stateJSON(t.From), stateJSON(t.To), errnoJSON(t), t.Count, t.Sum.Nanoseconds(), t.Longest.Nanoseconds()}); err != nil {
+			t.Change.String(), stateJSON(t.From), stateJSON(t.To), errnoJSON(t), t.Count, t.Sum.Nanoseconds(), t.Longest.Nanoseconds(), t.Ended}); err != nil {
 			return err
 		}
 	}

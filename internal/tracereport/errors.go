@@ -134,6 +134,7 @@ type errorJSON struct {
 	Count   uint64       `json:"count"`
 	First   *string      `json:"first,omitempty"` // of rows
 	Last    *string      `json:"last,omitempty"`
+	Ended   *bool        `json:"ended,omitempty"` // of rows: processes of that name that have ended; pid is null
 }
 
 type commandJSON struct {
@@ -160,6 +161,7 @@ func (r *Errors) WriteRecords(s *Stream) error {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		j := s.error("row", r.At, &row.ErrorSort, row.Command, row.Number, row.Cause)
+		j.Ended = &row.Ended
 		j.Count, j.First, j.Last = row.Count, known(row.First.Format(time.RFC3339Nano)), known(row.Last.Format(time.RFC3339Nano))
 		if err := s.encode.Encode(j); err != nil {
 			return err

@@ -2,96 +2,86 @@ package tracereport
 
 import (
 	"cmp"
-	"math"
+	"maps"
 	"slices"
-	"strconv"
-	"strings"
+	"time"
+
+	"github.com/peerdirect/peerdirect/ebpfprobes"
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// What Prometheus scrapes is written here, without its client library: importing that
-// one makes every command start later, whether it serves metrics or not.
-
-// arrange sorts labels by name, samples by their labels' values, and metrics by name,
-// so that two scrapes of the same counts are the same.
-func arrange(metrics []Metric) {
+// families gives metrics whose counts began at a time as Prometheus' model has them,
+// sorted, so that two scrapes of the same counts are the same.
+func families(metrics []Metric, began time.Time) (all []*dto.MetricFamily) {
+	created := timestamppb.New(began)
 	for i := range metrics {
 		m := &metrics[i]
-		order := make([]int, len(m.Labels))
-		for at := range order {
-			order[at] = at
-		}
-		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(m.Labels[a], m.Labels[b]) })
-		sorted := func(labels []string) []string {
-			to := make([]string, len(order))
-			for at, from := range order {
-				to[at] = labels[from]
-			}
-			return to
-		}
+		f := &dto.MetricFamily{Name: &m.Name, Help: &m.Help,
+			Type: [...]dto.MetricType{Gauge: dto.MetricType_GAUGE, Counter: dto.MetricType_COUNTER, Durations: dto.MetricType_HISTOGRAM}[m.Type].Enum()}
 		for s := range m.Samples {
-			m.Samples[s].Labels = sorted(m.Samples[s].Labels)
+			f.Metric = append(f.Metric, sampleOf(m, &m.Samples[s], created))
 		}
-		m.Labels = sorted(m.Labels)
-		slices.SortFunc(m.Samples, func(a, b Sample) int { return slices.Compare(a.Labels, b.Labels) })
+		slices.SortFunc(f.Metric, func(a, b *dto.Metric) int { return slices.CompareFunc(a.Label, b.Label, compareLabels) })
+		all = append(all, f)
 	}
-	slices.SortFunc(metrics, func(a, b Metric) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return all
 }
 
-var (
-	helpEscaper  = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
-	labelEscaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
-)
-
-// appendText writes a metric in the text format, version 0.0.4, with classic buckets
-// (Prometheus' documentation, "Exposition formats").
-func appendText(to []byte, m *Metric) []byte {
-	kind := [...]string{Gauge: "gauge", Counter: "counter", Durations: "histogram"}[m.Type]
-	to = append(to, "# HELP "+m.Name+" "+helpEscaper.Replace(m.Help)+"\n# TYPE "+m.Name+" "+kind+"\n"...)
-	for i := range m.Samples {
-		s := &m.Samples[i]
-		h := s.Histogram
-		if m.Type != Durations {
-			to = appendLine(to, m, s, "", "", s.Value)
-			continue
-		}
-		for _, b := range classicBuckets(h) {
-			to = appendLine(to, m, s, "_bucket", string(appendFloat(nil, b.bound)), float64(b.count))
-		}
-		to = appendLine(to, m, s, "_bucket", "+Inf", float64(h.Count))
-		to = appendLine(to, m, s, "_sum", "", h.Sum.Seconds())
-		to = appendLine(to, m, s, "_count", "", float64(h.Count))
-	}
-	return to
+func compareLabels(a, b *dto.LabelPair) int {
+	return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetValue(), b.GetValue()))
 }
 
-// appendLine writes a value; bound is of a bucket.
-func appendLine(to []byte, m *Metric, s *Sample, suffix, bound string, v float64) []byte {
-	to = append(to, m.Name+suffix...)
-	before := byte('{')
-	label := func(name, value string) {
-		to = append(to, before)
-		to = append(to, name+`="`+labelEscaper.Replace(value)+`"`...)
-		before = ','
+func sampleOf(m *Metric, s *Sample, created *timestamppb.Timestamp) *dto.Metric {
+	one := new(dto.Metric)
+	for i := range m.Labels {
+		one.Label = append(one.Label, &dto.LabelPair{Name: &m.Labels[i], Value: &s.Labels[i]})
 	}
-	for i, name := range m.Labels {
-		label(name, s.Labels[i])
+	slices.SortFunc(one.Label, compareLabels)
+	switch m.Type {
+	case Gauge:
+		one.Gauge = &dto.Gauge{Value: &s.Value}
+	case Counter:
+		one.Counter = &dto.Counter{Value: &s.Value, CreatedTimestamp: created}
+	case Durations:
+		one.Histogram = histogramFamily(s.Histogram)
+		one.Histogram.CreatedTimestamp = created
 	}
-	if bound != "" {
-		label("le", bound)
-	}
-	if before == ',' {
-		to = append(to, '}')
-	}
-	return append(appendFloat(append(to, ' '), v), '\n')
+	return one
 }
 
-// appendFloat writes a number as the format has it.
-func appendFloat(to []byte, v float64) []byte {
-	switch {
-	case math.IsInf(v, 1):
-		return append(to, "+Inf"...)
-	case math.IsInf(v, -1):
-		return append(to, "-Inf"...)
+// histogramFamily has native buckets, and the classic ones for those who keep to them.
+func histogramFamily(h *ebpfprobes.Histogram) *dto.Histogram {
+	native, zero := nativeBuckets(h)
+	spans, deltas := spansOf(native)
+	return &dto.Histogram{SampleCount: new(h.Count), SampleSum: new(h.Sum.Seconds()), Bucket: classicBuckets(h),
+		Schema: new(int32(nativeSchema)), ZeroThreshold: new(0.0), ZeroCount: &zero, PositiveSpan: spans, PositiveDelta: deltas}
+}
+
+// spansOf puts native buckets into runs, and gives each one's count less that of the one
+// before. A gap of one or two is bridged: that is shorter than another run. Without
+// any there is an empty run, or nobody could tell that the histogram is a native one.
+func spansOf(buckets map[int]int64) (spans []*dto.BucketSpan, deltas []int64) {
+	if len(buckets) == 0 {
+		return []*dto.BucketSpan{{Offset: new(int32(0)), Length: new(uint32(0))}}, nil
 	}
-	return strconv.AppendFloat(to, v, 'g', -1, 64)
+	next, before := 0, int64(0)
+	add := func(n int64) {
+		*spans[len(spans)-1].Length++
+		deltas = append(deltas, n-before)
+		before = n
+		next++
+	}
+	for _, index := range slices.Sorted(maps.Keys(buckets)) {
+		if gap := index - next; len(spans) == 0 || gap > 2 {
+			spans = append(spans, &dto.BucketSpan{Offset: new(int32(gap)), Length: new(uint32(0))})
+			next = index
+		}
+		for next < index {
+			add(0)
+		}
+		add(buckets[index])
+	}
+	return spans, deltas
 }

@@ -142,13 +142,14 @@ type rowJSON struct {
 	Rate      *float64                 `json:"rate"` // calls a second; null: processes that have ended
 	Whole     histogramJSON            `json:"whole"`
 	Phases    map[string]histogramJSON `json:"phases"`
+	Ended     bool                     `json:"ended"` // pid is null
 }
 
 func (s *Stream) row(r *Registrations, i int) rowJSON {
 	row := &r.Rows[i]
 	j := rowJSON{recordHead: s.head("row", r.At), PID: known(row.PID), Process: known(row.Command), Device: known(row.Device),
 		Operation: row.Operation.String(), Kind: kindJSON(row.Kind), Size: known(row.Size),
-		Failed: row.Failed, Bytes: row.Bytes, Rate: r.rate(i), Whole: histogramOf(&row.Whole), Phases: make(map[string]histogramJSON)}
+		Failed: row.Failed, Bytes: row.Bytes, Rate: r.rate(i), Whole: histogramOf(&row.Whole), Phases: make(map[string]histogramJSON), Ended: row.PID == 0}
 	for p := range ebpfprobes.Phases {
 		if row.Phases[p].Count > 0 {
 			j.Phases[p.String()] = histogramOf(&row.Phases[p])
@@ -203,7 +204,8 @@ func (s *Stream) Tracing(t *Tracing) error {
 		Attached bool              `json:"attached"`
 		Lost     map[string]uint64 `json:"lost"`
 		Overhead *overheadJSON     `json:"overhead"`
-	}{s.head("tracing", t.At), t.Traced.Seconds(), t.Attached, lost, overheadOf(t)})
+		Untold   uint64            `json:"untold"` // attached return probes of which the kernel does not tell what they missed
+	}{s.head("tracing", t.At), t.Traced.Seconds(), t.Attached, lost, overheadOf(t), t.Losses.Untold})
 }
 
 type overheadJSON struct {

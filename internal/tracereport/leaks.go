@@ -204,6 +204,8 @@ type leakJSON struct {
 	Stack     []string `json:"stack"`
 	Note      *string  `json:"stack_note"`
 	InKernel  []string `json:"kernel_stack"` // null: not asked for
+	// Unsearched dma-bufs are those of which it is not known yet whether a process holds them.
+	Unsearched uint64 `json:"unsearched"`
 }
 
 // WriteRecords writes a "row" for each row, and how the tracing stands.
@@ -213,7 +215,7 @@ func (r *Leaks) WriteRecords(s *Stream) error {
 		stack := append([]string{}, frameNames(row.Stack)...)
 		if err := s.encode.Encode(leakJSON{s.head("row", r.At), row.Verdict.String(), known(row.PID), known(row.Command), row.Kernel,
 			known(row.Device), row.Resource.String(), known(row.Exporter), row.Alive, row.Bytes, row.Born, row.Survivors, row.Ended, row.Grown,
-			row.Oldest.Format(time.RFC3339Nano), row.Gone, row.Unheld, stack, known(row.StackNote), frameNames(row.KernelStack)}); err != nil {
+			row.Oldest.Format(time.RFC3339Nano), row.Gone, row.Unheld, stack, known(row.StackNote), frameNames(row.KernelStack), row.Unsearched}); err != nil {
 			return err
 		}
 	}

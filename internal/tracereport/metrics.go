@@ -81,7 +81,7 @@ func label(name string) string {
 // metrics tells how the tracing stands.
 func (t *Tracing) metrics() []Metric {
 	lost := Metric{Name: "peerdirect_trace_lost_total", Type: Counter, Labels: []string{"what"},
-		Help: "What was not seen or kept; all 0 is the proof that the counts are exact, by kprobes but for their own misses."}
+		Help: "What was not seen or kept; all 0, with no untold probes, is the proof that the counts are exact."}
 	for _, l := range losses(t.Losses) {
 		lost.Samples = append(lost.Samples, Sample{Labels: []string{l.name}, Value: float64(l.count)})
 	}
@@ -98,7 +98,9 @@ func (t *Tracing) metrics() []Metric {
 	if t.Attached {
 		attached.Samples[0].Value = 1
 	}
-	all := []Metric{lost, probes, attached}
+	untold := Metric{Name: "peerdirect_trace_untold_probes", Type: Gauge, Samples: []Sample{{Value: float64(t.Losses.Untold)}},
+		Help: "Attached return probes of which the kernel does not tell what they missed (kprobes, before Linux 6.7)."}
+	all := []Metric{lost, untold, probes, attached}
 	if t.Overhead != nil {
 		all = append(all, Metric{Name: "peerdirect_trace_overhead_ratio", Type: Gauge,
 			Help:    "Part of the time of all CPUs that the probes took, in the last measurement.",

@@ -33,7 +33,7 @@ func madeLeaks() *Leaks {
 	}
 	return &Leaks{Tracing: objectsTracing(), Window: 6, Interval: 10 * time.Second, Rows: []ebpfprobes.LeakRow{
 		{PID: 4711, Command: "gone\n", Resource: ebpfprobes.DMABuffer, Exporter: "nvidia", Alive: 2, Bytes: 4 << 20, Survivors: 2, Oldest: objectsAt.Add(-70 * time.Second),
-			Gone: true, Unheld: 2, Verdict: ebpfprobes.Abandoned, StackNote: "the process had ended before its files were read"},
+			Gone: true, Unheld: 2, Unsearched: 1, Verdict: ebpfprobes.Abandoned, StackNote: "the process had ended before its files were read"},
 		{PID: 4242, Command: "trainer", Device: "mlx5_0", Resource: ebpfprobes.MemoryRegion, Alive: 75, Bytes: 75 << 13, Born: 7, Survivors: 68, Grown: 39,
 			Oldest: objectsAt.Add(-85 * time.Second), Verdict: ebpfprobes.Leaking, Stack: path("pin_batch", "next_batch", "main")},
 		{PID: 4242, Command: "trainer", Device: "mlx5_0", Resource: ebpfprobes.QueuePair, Alive: 16, Survivors: 16, Ended: 2,
@@ -55,6 +55,7 @@ func madeConnections() *Connections {
 			{PID: 4242, Command: "trainer", Device: "mlx5_0", Type: 2, Change: ebpfprobes.Modified, From: ebpfprobes.StateReset, To: ebpfprobes.StateRTS,
 				Err: syscall.EINVAL, Count: 1, Sum: 9 * time.Microsecond, Longest: 9 * time.Microsecond},
 			{PID: 4242, Command: "trainer", Device: "mlx5_0", Type: 2, Change: ebpfprobes.Created, From: ebpfprobes.StateUnknown, To: ebpfprobes.StateReset, Count: 1},
+			{Command: "pytest", Ended: true, Device: "rxe0", Type: 2, Change: ebpfprobes.Destroyed, From: ebpfprobes.StateRTS, To: ebpfprobes.StateUnknown, Count: 40},
 		}}
 }
 
@@ -69,8 +70,10 @@ func madeErrors() *Errors {
 	completion, port := row(ebpfprobes.CompletionError, "REM_ACCESS_ERR", 0), row(ebpfprobes.EventError, "PORT_ERR", 0)
 	completion.Number, completion.Vendor = 291, 0x88
 	port.PID, port.Command, port.Number = 0, "", 1
+	ended := row(ebpfprobes.CallError, "MR: reg (write)", syscall.EFAULT)
+	ended.PID, ended.Command, ended.Ended = 0, "pytest", true
 	question := row(ebpfprobes.CallError, "DEVICE: query gid entry (ioctl)", syscall.ENODATA)
-	r := &Errors{Tracing: objectsTracing(), Rows: []ebpfprobes.ErrorRow{call, question, command, completion, port}}
+	r := &Errors{Tracing: objectsTracing(), Rows: []ebpfprobes.ErrorRow{call, question, command, completion, port, ended}}
 	r.WithoutQuestions()
 	return r
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Collector gives what read gives at the time of each scrape, in the forms that
@@ -25,7 +26,7 @@ func NewCollector(began time.Time, most int, read func() ([]Metric, error)) *Col
 	return &Collector{read: read, began: began, bound: NewBound(most)}
 }
 
-// collect reads, bounds and sorts.
+// collect reads and bounds.
 func (c *Collector) collect() ([]Metric, error) {
 	c.mu.Lock() // over reading too, so that what was read first is bounded first
 	defer c.mu.Unlock()
@@ -37,7 +38,6 @@ func (c *Collector) collect() ([]Metric, error) {
 	for i, m := range metrics {
 		metrics[i] = c.bound.Apply(m, at)
 	}
-	arrange(metrics)
 	return slices.DeleteFunc(metrics, func(m Metric) bool { return len(m.Samples) == 0 }), nil
 }
 
@@ -100,15 +100,9 @@ const (
 	classicLast  = 34
 )
 
-// bucket is a classic bucket: how many calls were not above a bound, in seconds.
-type bucket struct {
-	bound float64
-	count uint64
-}
-
 // classicBuckets counts exactly: octaves are of whole slots. Only a call that took
 // 2^n ns to the nanosecond is in the bucket above.
-func classicBuckets(h *ebpfprobes.Histogram) (buckets []bucket) {
+func classicBuckets(h *ebpfprobes.Histogram) (buckets []*dto.Bucket) {
 	sums := octaves(h)
 	var below uint64
 	for n := range classicLast {
@@ -116,7 +110,8 @@ func classicBuckets(h *ebpfprobes.Histogram) (buckets []bucket) {
 			below += sums[n]
 		}
 		if n+1 >= classicFirst {
-			buckets = append(buckets, bucket{(time.Duration(1) << (n + 1)).Seconds(), below})
+			bound := (time.Duration(1) << (n + 1)).Seconds()
+			buckets = append(buckets, &dto.Bucket{UpperBound: &bound, CumulativeCount: new(below)})
 		}
 	}
 	return buckets

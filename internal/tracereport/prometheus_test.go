@@ -199,12 +199,12 @@ func TestClassicBucketsAreExact(t *testing.T) {
 	for _, b := range buckets {
 		want := uint64(0)
 		for _, d := range all {
-			if d.Seconds() < b.bound {
+			if d.Seconds() < b.GetUpperBound() {
 				want++
 			}
 		}
-		if b.count != want {
-			t.Errorf("le %v: %d, want %d", b.bound, b.count, want)
+		if b.GetCumulativeCount() != want {
+			t.Errorf("le %v: %d, want %d", b.GetUpperBound(), b.GetCumulativeCount(), want)
 		}
 	}
 	if len(buckets) != classicLast-classicFirst+1 {

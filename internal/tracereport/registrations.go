@@ -30,7 +30,7 @@ func (r *Registrations) WriteText(w io.Writer, l Layout) error {
 	}
 	r.writeFailures(&tail, l.Width, failures)
 	r.writeState(&tail, l.Width)
-	rows, left := order(len(r.Rows), l.Height-strings.Count(tail.String(), "\n")-2, func(i int) time.Duration { return r.Rows[i].Whole.Sum })
+	rows, left := order(len(r.Rows), l.Height, tail.String(), func(i int) time.Duration { return r.Rows[i].Whole.Sum })
 	t := table{head: []string{">PID", "PROCESS", "DEVICE", "OPERATION", "KIND", ">SIZE", ">COUNT", ">RATE/s", ">FAILED",
 		">P50", ">P90", ">P99", ">MAX", "WHERE THE TIME GOES"}, drop: []string{">RATE/s", ">P90", "KIND", ">MAX", ">FAILED", ">PID"}}
 	for _, i := range rows {
@@ -59,13 +59,15 @@ func (r *Registrations) WriteText(w io.Writer, l Layout) error {
 	return b.Flush()
 }
 
-// order gives as many of so many rows as there is room for, as they came: those that took
-// the most time. Below 3 is room for all.
-func order(all, room int, took func(i int) time.Duration) (rows []int, left int) {
+// order gives as many of so many rows as a terminal of so many lines has room for above
+// a tail, as they came: those that took the most time, one at least. Height 0 has room
+// for all.
+func order(all, height int, tail string, took func(i int) time.Duration) (rows []int, left int) {
 	for i := range all {
 		rows = append(rows, i)
 	}
-	if room < 3 || all <= room {
+	room := max(height-strings.Count(tail, "\n")-2, 2)
+	if height == 0 || all <= room {
 		return rows, 0
 	}
 	slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(took(b), took(a)) })

@@ -1,6 +1,7 @@
 package tracereport
 
 import (
+	"bytes"
 	"compress/gzip"
 	"fmt"
 	"io"
@@ -8,34 +9,21 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/prometheus/common/expfmt"
 )
 
-const (
-	textFormat     = "text/plain; version=0.0.4; charset=utf-8"
-	protobufFormat = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
-)
-
-// ServeHTTP answers a scrape in the format that is asked for.
+// ServeHTTP answers a scrape: with delimited protocol buffers if they are asked for before
+// text, else with text.
 func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	metrics, err := c.collect()
+	format := expfmt.NegotiateAccept(r.Header, expfmt.FmtProtoDelim, expfmt.FmtText)
+	body, err := c.encode(format)
 	if err != nil {
 		http.Error(w, fmt.Sprintf("what was counted cannot be read: %v", err), http.StatusInternalServerError)
 		return
 	}
-	protobuf := wantsProtobuf(r.Header.Values("Accept"))
-	var body []byte
-	for i := range metrics {
-		if protobuf {
-			body = appendProtobuf(body, &metrics[i], c.began)
-		} else {
-			body = appendText(body, &metrics[i])
-		}
-	}
 	h := w.Header()
-	h.Set("Content-Type", textFormat)
-	if protobuf {
-		h.Set("Content-Type", protobufFormat)
-	}
+	h.Set("Content-Type", string(format))
 	h.Add("Vary", "Accept")
 	h.Add("Vary", "Accept-Encoding")
 	to := io.Writer(w)
@@ -48,41 +36,31 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to.Write(body) // an error is of one who has gone
 }
 
-// choices calls back for each choice of a header, with its weight, 0 to 1 (RFC 9110,
-// section 12.4.2). What is not understood is passed over.
-func choices(header []string, each func(choice string, parameters map[string]string, weight float64)) {
-	for one := range strings.SplitSeq(strings.Join(header, ","), ",") {
-		choice, parameters, err := mime.ParseMediaType(one)
-		if err != nil {
+// encode gives a whole scrape, so that an error can still be answered.
+func (c *Collector) encode(format expfmt.Format) ([]byte, error) {
+	metrics, err := c.collect()
+	if err != nil {
+		return nil, err
+	}
+	var body bytes.Buffer
+	e := expfmt.NewEncoder(&body, format)
+	for _, f := range families(metrics, c.began) {
+		if err := e.Encode(f); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.GetName(), err)
+		}
+	}
+	return body.Bytes(), nil
+}
+
+// wantsGzip tells whether a weight above 0 is given to gzip (RFC 9110, section 12.5.3).
+func wantsGzip(encodings []string) bool {
+	for one := range strings.SplitSeq(strings.Join(encodings, ","), ",") {
+		coding, parameters, err := mime.ParseMediaType(one)
+		if err != nil || coding != "gzip" {
 			continue
 		}
-		weight := 1.0
-		if q, ok := parameters["q"]; ok {
-			if weight, err = strconv.ParseFloat(q, 64); err != nil || !(weight >= 0 && weight <= 1) {
-				continue
-			}
-		}
-		each(choice, parameters, weight)
+		weight, err := strconv.ParseFloat(parameters["q"], 64)
+		return parameters["q"] == "" || err == nil && weight > 0
 	}
-}
-
-// wantsProtobuf tells whether delimited protocol buffers are asked for, before text.
-func wantsProtobuf(accept []string) (wanted bool) {
-	best := 0.0
-	choices(accept, func(choice string, p map[string]string, weight float64) {
-		protobuf := choice == "application/vnd.google.protobuf" && p["encoding"] == "delimited" &&
-			p["proto"] == "io.prometheus.client.MetricFamily"
-		text := choice == "text/plain" && (p["version"] == "" || p["version"] == "0.0.4") || choice == "text/*" || choice == "*/*"
-		if (protobuf || text) && weight > best { // of equal ones the first
-			best, wanted = weight, protobuf
-		}
-	})
-	return wanted
-}
-
-func wantsGzip(encodings []string) (wanted bool) {
-	choices(encodings, func(choice string, _ map[string]string, weight float64) {
-		wanted = wanted || choice == "gzip" && weight > 0
-	})
-	return wanted
+	return false
 }

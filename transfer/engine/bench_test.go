@@ -2,146 +2,179 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/peerdirect/peerdirect/transfer"
 )
 
-// nullRail completes what is posted at the next poll, in order, and moves
-// nothing: what is left is the engine's own work.
-type nullRail struct {
-	depth   int
-	pending []uint64
-}
+// benchRound is how many requests a round has.
+const benchRound = 256
 
-func (r *nullRail) Info() transfer.Info { return transfer.Info{Device: "null", NICs: 1} }
-func (r *nullRail) Register(mem []byte) (*transfer.Region, error) {
-	return transfer.NewRegion(0x1000, uint64(len(mem)), 1, 1, func() error { return nil }), nil
-}
-func (r *nullRail) RegisterExport(*transfer.Export) (*transfer.Region, error) { return nil, nil }
-func (r *nullRail) Offer() (transfer.Peer, []byte, error)                     { return 0, []byte("null"), nil }
-func (r *nullRail) Accept(transfer.Peer, []byte) error                        { return nil }
-func (r *nullRail) Disconnect(transfer.Peer) error                            { return nil }
-func (r *nullRail) Post(ops []transfer.Op) (int, error) {
-	n := min(len(ops), r.depth-len(r.pending))
-	for i := range ops[:n] {
-		r.pending = append(r.pending, ops[i].ID)
-	}
-	return n, nil
-}
-func (r *nullRail) Poll(out []transfer.Completion) (int, error) {
-	n := min(len(out), len(r.pending))
-	for i := range n {
-		out[i] = transfer.Completion{Kind: transfer.Done, ID: r.pending[i]}
-	}
-	r.pending = r.pending[:copy(r.pending, r.pending[n:])]
-	return n, nil
-}
-func (r *nullRail) Wait(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-func (r *nullRail) Depth() int                     { return r.depth }
-func (r *nullRail) Receives() int                  { return 1 << 16 }
-func (r *nullRail) Close() error                   { return nil }
-
-// BenchmarkEngine is the engine's own work for a request, by batches of pages and
-// by single writes, on rails that do nothing.
-func BenchmarkEngine(b *testing.B) {
-	for _, rails := range []int{1, 4} {
-		for _, pages := range []int{1, 16, 256} {
-			b.Run(name(rails, pages), func(b *testing.B) { benchEngine(b, rails, pages) })
-		}
-	}
-}
-
-func name(rails, pages int) string {
-	return time.Duration(rails).String()[:1] + "rails/" + map[int]string{1: "1page", 16: "16pages", 256: "256pages"}[pages]
-}
-
-func benchEngine(b *testing.B, rails, pages int) {
-	var specs []RailSpec
-	for range rails {
-		specs = append(specs, RailSpec{Open: func() (Rail, error) { return &nullRail{depth: 256}, nil }})
-	}
-	var ends [2]*Engine
-	var peers [2]*Peer
-	for i := range ends {
-		e, err := New(Options{Rails: specs})
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer e.Close()
-		ends[i] = e
-	}
+// rounds writes pages to the first peer, pages of them a transfer, benchRound in
+// flight, and calls mark before and after what is to be measured: submitting,
+// posting and polling, and not the device's part.
+func (r *benchRig) rounds(t testing.TB, pages, rounds int, mark func()) {
 	ctx := context.Background()
-	d, l := Pipe()
-	accepted := make(chan error, 1)
-	go func() {
-		var err error
-		peers[1], err = ends[1].Connect(ctx, l, false)
-		accepted <- err
-	}()
-	var err error
-	if peers[0], err = ends[0].Connect(ctx, d, true); err != nil {
-		b.Fatal(err)
+	move := r.pages(0, pages)
+	flight := make([]*Transfer, benchRound/pages)
+	for range rounds {
+		mark()
+		for i := range flight {
+			var err error
+			if flight[i], err = r.peers[0].Write(ctx, move); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for left := len(flight); left > 0; {
+			r.e.Step(0)
+			mark()
+			r.complete()
+			mark()
+			for left > 0 && flight[left-1].Ended() {
+				left--
+				flight[left].Release()
+			}
+		}
+		mark()
 	}
-	if err := <-accepted; err != nil {
-		b.Fatal(err)
-	}
-	mem := make([]byte, 1<<20)
-	var regions [2]*Region
-	for i, e := range ends {
-		if regions[i], err = e.Register(mem); err != nil {
-			b.Fatal(err)
+}
+
+// BenchmarkEngine is the work of one core for a request, from the submission to
+// the end, by transfers of so many pages: the engine's alone, on rails that do
+// nothing, and with the EFA rail on rings that nobody reads. The median over
+// rounds of 256 is what a machine that is busy with other things tells right.
+func BenchmarkEngine(b *testing.B) {
+	for _, over := range []string{"engine", "engine+efa"} {
+		for _, rails := range []int{1, 4} {
+			for _, pages := range []int{1, 16, 256} {
+				b.Run(fmt.Sprintf("%s/rails=%d/pages=%d", over, rails, pages), func(b *testing.B) {
+					r := newBenchRig(b, benchShape{efa: over != "engine", rails: rails, peers: 1})
+					r.rounds(b, pages, 10, func() {})
+					benchRounds(b, r, pages)
+				})
+			}
 		}
 	}
-	peers[1].Grant("m", regions[1], Write)
-	target, err := peers[0].Target(ctx, "m")
-	if err != nil {
-		b.Fatal(err)
-	}
-	index := make([]uint32, pages)
-	for i := range index {
-		index[i] = uint32(i)
-	}
-	move := Move{Local: regions[0], Remote: target, PageSize: 4096, LocalPages: Pages{Index: index}, RemotePages: Pages{Index: index}}
-	// From here on the worker's steps are taken by this goroutine, so that what
-	// is measured is one core's work.
-	w := ends[0].workers[0]
-	w.stop.Store(true)
-	w.poke()
-	<-w.ended
-	const window = 16
-	var flight [window]*Transfer
-	var before, after unix.Rusage
-	unix.Getrusage(unix.RUSAGE_SELF, &before)
+}
+
+func benchRounds(b *testing.B, r *benchRig, pages int) {
+	rounds := max(1, b.N/benchRound)
+	took := make([]time.Duration, 0, rounds)
 	b.ReportAllocs()
 	b.ResetTimer()
-	for i := 0; i < b.N; i += pages {
-		at := &flight[i/pages%window]
-		for *at != nil && !(*at).Ended() {
-			w.step()
-		}
-		if *at != nil {
-			(*at).Release()
-		}
-		if *at, err = peers[0].Write(ctx, move); err != nil {
-			b.Fatal(err)
-		}
-		if i/pages%window == window-1 {
-			w.step()
-		}
-	}
-	for _, t := range flight {
-		for t != nil && !t.Ended() {
-			w.step()
-		}
+	for range rounds {
+		var sum time.Duration
+		var start time.Time
+		on := false
+		r.rounds(b, pages, 1, func() {
+			if on = !on; on {
+				start = time.Now()
+			} else {
+				sum += time.Since(start)
+			}
+		})
+		took = append(took, sum)
 	}
 	b.StopTimer()
-	unix.Getrusage(unix.RUSAGE_SELF, &after)
-	b.ReportMetric(float64(after.Utime.Nano()-before.Utime.Nano())/float64(b.N), "cpu-ns/op")
-	w.stop.Store(false)
-	w.ended = make(chan struct{})
-	go w.run()
+	slices.Sort(took)
+	median := float64(took[len(took)/2].Nanoseconds()) / benchRound
+	b.ReportMetric(median, "median-ns/request")
+	b.ReportMetric(1e3/median, "million/s/core")
+}
+
+// BenchmarkScatter writes a page to each of 56 peers and tells the time from the
+// first post to the last doorbell, over the EFA rail on rings that nobody reads.
+func BenchmarkScatter(b *testing.B) {
+	for _, rails := range []int{1, 4} {
+		b.Run(fmt.Sprintf("peers=56/rails=%d", rails), func(b *testing.B) {
+			r := newBenchRig(b, benchShape{efa: true, rails: rails, peers: 56, stamp: true})
+			var took []time.Duration
+			r.scatter(b, 100, func() {})
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				for _, s := range r.stamps {
+					s.first, s.last = time.Time{}, time.Time{}
+				}
+				r.scatter(b, 1, func() {})
+				first, last := r.stamps[0].first, r.stamps[0].last
+				for _, s := range r.stamps[1:] {
+					if !s.first.IsZero() && s.first.Before(first) {
+						first = s.first
+					}
+					if s.last.After(last) {
+						last = s.last
+					}
+				}
+				if len(took) < cap(took) || cap(took) < 1<<16 {
+					took = append(took, last.Sub(first))
+				}
+			}
+			b.StopTimer()
+			slices.Sort(took)
+			b.ReportMetric(float64(took[0].Nanoseconds()), "min-ns")
+			b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
+			b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
+		})
+	}
+}
+
+// scatter writes a page to each peer. mark is called before and after the steps
+// that post.
+func (r *benchRig) scatter(t testing.TB, rounds int, mark func()) {
+	ctx := context.Background()
+	if r.moves == nil {
+		for i := range r.peers {
+			r.moves = append(r.moves, r.pages(i, 1))
+		}
+		r.flight = make([]*Transfer, len(r.peers))
+	}
+	for range rounds {
+		for i, p := range r.peers {
+			var err error
+			if r.flight[i], err = p.Write(ctx, r.moves[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mark()
+		for posted := false; !posted; {
+			r.e.Step(0)
+			posted = len(r.e.workers[0].turns) == 0
+		}
+		mark()
+		for left := len(r.flight); left > 0; {
+			r.complete()
+			r.e.Step(0)
+			for left > 0 && r.flight[left-1].Ended() {
+				left--
+				r.flight[left].Release()
+			}
+		}
+	}
+}
+
+// TestSteadyStateAllocatesNothing: submitting, posting, polling and ending.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	for _, over := range []bool{false, true} {
+		r := newBenchRig(t, benchShape{efa: over, rails: 4, peers: 1})
+		move := r.pages(0, 16)
+		one := func() {
+			w, err := r.peers[0].Write(context.Background(), move)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for !w.Ended() {
+				r.e.Step(0)
+				r.complete()
+			}
+			w.Release()
+		}
+		for range 100 {
+			one()
+		}
+		if n := testing.AllocsPerRun(1000, one); n != 0 && !raceEnabled {
+			t.Errorf("efa %v: %v allocations for each transfer", over, n)
+		}
+	}
 }

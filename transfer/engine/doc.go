@@ -4,8 +4,8 @@
 //	e, err := engine.New(engine.Options{Rails: engine.Specs(opener, transfer.Want{Peers: 64}, 1)})
 //	region, err := e.Register(mem)                   // or RegisterMemory, by dma-buf
 //
-//	peer, err := e.Join(ctx, "192.0.2.1:18631", credentials)      // one side
-//	peer, err := listener.Accept(ctx)                             // the other
+//	peer, err := e.Join(ctx, "192.0.2.1:18631", credentials, control.Options{}) // one side
+//	peer, err := listener.Accept(ctx)                                           // the other
 //
 //	err = peer.Grant("kv", region, engine.Write)     // the owner of the memory
 //	target, err := peer.Target(ctx, "kv")            // who may write it
@@ -38,6 +38,11 @@
 // that had arrived after all. After Options.CoolDown the side that made the
 // control connection offers the rail anew: a new generation, of which nothing old
 // is.
+//
+// A worker none of whose rails is connected hands what it has to another. A peer
+// that stays without any rail for Options.RailTime, or does not confirm a fence in
+// Options.FenceTime, is lost, though its control connection lives: nothing waits
+// for ever.
 //
 // A failure that is the request's own fault (a key that the peer's NIC does not
 // know) ends its transfer.

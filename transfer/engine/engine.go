@@ -24,9 +24,13 @@ type Engine struct {
 
 	mu      sync.Mutex
 	peers   map[*Peer]struct{}
+	met     uint32 // peers so far: each begins with another worker than the one before
 	regions map[*Region]struct{}
 	closed  bool
 	ending  sync.WaitGroup // what peers still have running
+
+	scratch scratch    // to warm up with
+	lock    sync.Mutex // of Options.OneLock
 }
 
 // New opens the rails and starts the workers.
@@ -45,19 +49,15 @@ func New(o Options) (*Engine, error) {
 	rand.Read(b[:])
 	e.incarnation = binary.BigEndian.Uint64(b[:])
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	opened := make(chan error, len(o.Workers))
 	for i, spec := range o.Workers {
 		w := &worker{e: e, index: i, spec: spec, queue: make(chan *job, o.Queue), ended: make(chan struct{})}
 		e.workers = append(e.workers, w)
 	}
-	for _, w := range e.workers {
-		go w.loop(opened)
+	open := e.start
+	if o.Manual != nil {
+		open = e.openManual
 	}
-	var errs []error
-	for range e.workers {
-		errs = append(errs, <-opened)
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := open(); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	e.rails = make([]*rail, len(o.Rails))
@@ -67,6 +67,19 @@ func New(o Options) (*Engine, error) {
 		}
 	}
 	return e, nil
+}
+
+// start starts the workers and waits until each has opened its rails.
+func (e *Engine) start() error {
+	opened := make(chan error, len(e.workers))
+	for _, w := range e.workers {
+		go w.loop(opened)
+	}
+	var errs []error
+	for range e.workers {
+		errs = append(errs, <-opened)
+	}
+	return errors.Join(errs...)
 }
 
 // open opens the worker's rails, on its thread.
@@ -106,6 +119,7 @@ const helloTime = 30 * time.Second
 func (e *Engine) Connect(ctx context.Context, c Control, dialled bool) (*Peer, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTime)
 	defer cancel()
+	defer context.AfterFunc(e.ctx, cancel)()
 	p, err := e.meet(ctx, c, dialled)
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -126,14 +140,29 @@ func (e *Engine) Connect(ctx context.Context, c Control, dialled bool) (*Peer, e
 }
 
 func (e *Engine) meet(ctx context.Context, c Control, dialled bool) (*Peer, error) {
-	own := message{kind: msgHello, incarnation: e.incarnation, count: uint32(len(e.rails)), name: e.o.Name}
-	if err := c.Send(uint16(own.kind), own.append(nil)); err != nil {
+	if err := e.hello(c); err != nil {
 		return nil, err
 	}
 	kind, payload, err := c.Receive(ctx)
 	if err != nil {
 		return nil, err
 	}
+	p, err := e.admit(c, dialled, kind, payload)
+	if err != nil {
+		return nil, err
+	}
+	go p.read()
+	return p, nil
+}
+
+// hello says who this side is.
+func (e *Engine) hello(c Control) error {
+	own := message{kind: msgHello, incarnation: e.incarnation, count: uint32(len(e.rails)), name: e.o.Name}
+	return c.Send(uint16(own.kind), own.append(nil))
+}
+
+// admit makes a peer of who sent the first message, and begins to connect rails.
+func (e *Engine) admit(c Control, dialled bool, kind uint16, payload []byte) (*Peer, error) {
 	var hello message
 	if err := hello.parse(kind, payload); err != nil {
 		return nil, err
@@ -143,9 +172,9 @@ func (e *Engine) meet(ctx context.Context, c Control, dialled bool) (*Peer, erro
 	}
 	p := &Peer{
 		e: e, control: c, dialled: dialled, name: hello.name, identity: c.Identity(), incarnation: hello.incarnation,
-		rails: min(len(e.rails), int(hello.count)), fenced: make(chan struct{}), up: make(chan struct{}),
+		rails: min(len(e.rails), int(hello.count)), idle: make(chan struct{}), fenced: make(chan struct{}), up: make(chan struct{}),
 		notices: make(map[Number]*outgoing), targets: make(map[string]*Target), grants: make(map[string]*grant),
-		changed: make(chan struct{}), timers: make(map[*time.Timer]struct{}),
+		changed: make(chan struct{}), timers: make(map[*timer]struct{}),
 	}
 	for _, w := range e.workers {
 		p.at = append(p.at, &peerAt{p: p, w: w, links: make([]*link, len(w.rails)), offers: make([]*message, len(w.rails))})
@@ -153,14 +182,19 @@ func (e *Engine) meet(ctx context.Context, c Control, dialled bool) (*Peer, erro
 	for _, r := range e.rails[:p.rails] {
 		p.workersUp = max(p.workersUp, r.w.index+1)
 	}
-	p.workers.Add(len(e.workers))
+	p.workers.Store(int32(len(e.workers)))
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
 		return nil, ErrClosed
 	}
 	e.peers[p] = struct{}{}
-	e.ending.Add(2) // the reader's, and the fence's
+	p.next.Store(e.met)
+	e.met++
+	e.ending.Add(1) // the fence's
+	if e.o.Manual == nil {
+		e.ending.Add(1) // the reader's
+	}
 	e.mu.Unlock()
 	if dialled {
 		for i := range p.rails {
@@ -169,7 +203,6 @@ func (e *Engine) meet(ctx context.Context, c Control, dialled bool) (*Peer, erro
 			r.w.do(func() { a.offer(r, 1) })
 		}
 	}
-	go p.read()
 	return p, nil
 }
 
@@ -199,6 +232,9 @@ func (e *Engine) Close() error {
 	for _, p := range e.Peers() {
 		p.end(fmt.Errorf("%w: the engine was closed", ErrClosed))
 	}
+	if e.o.Manual != nil {
+		e.drain()
+	}
 	e.ending.Wait()
 	e.cancel()
 	var errs []error
@@ -218,5 +254,5 @@ func (e *Engine) Close() error {
 	for r := range regions {
 		errs = append(errs, r.Close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, e.scratch.close())...)
 }

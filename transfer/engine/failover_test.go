@@ -16,7 +16,13 @@ import (
 
 // faults are those of a node's NIC.
 func (c *cluster) faults(node, nic int) *device.Faults {
-	return c.fabric.Fabric().Devices()[node*c.o.NICs+nic].Faults()
+	for d, of := range c.nics {
+		if of == (nicOf{node, fmt.Sprintf("efa_%d", nic)}) {
+			return d.Faults()
+		}
+	}
+	c.t.Fatalf("node %d has no NIC %d", node, nic)
+	return nil
 }
 
 func quick(nodes, nics int) clusterOptions {

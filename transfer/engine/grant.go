@@ -66,30 +66,36 @@ func (p *Peer) Grant(name string, r *Region, rights Rights) error {
 	switch {
 	case name == "" || len(name) > maxName:
 		return fmt.Errorf("grant: a name of %d bytes; it has 1 to %d", len(name), maxName)
+	case name[0] == 0:
+		return fmt.Errorf("grant %q: names that begin with 0 are the engine's own", name)
 	case rights == 0 || rights&^(Read|Write) != 0:
 		return fmt.Errorf("grant %q: rights %#x", name, uint8(rights))
 	case r.e != p.e:
 		return fmt.Errorf("grant %q: the region is another engine's", name)
 	}
+	granted, err := p.grantName(name, r, rights)
+	if err == nil && !granted {
+		err = fmt.Errorf("grant %q to %s: it is granted already: withdraw it first", name, p.name)
+	}
+	return err
+}
+
+// grantName grants a region; false if the name is granted already.
+func (p *Peer) grantName(name string, r *Region, rights Rights) (bool, error) {
 	bytes, err := r.remote(rights).MarshalBinary()
 	if err != nil {
-		return err
+		return false, err
 	}
 	p.mu.Lock()
-	switch {
-	case p.err != nil:
+	if p.err != nil || p.grants[name] != nil {
 		err = p.err
-	case p.grants[name] != nil:
-		err = fmt.Errorf("grant %q to %s: it is granted already: withdraw it first", name, p.name)
-	default:
-		p.grants[name] = &grant{region: r, rights: rights, confirmed: make(chan struct{})}
+		p.mu.Unlock()
+		return false, err
 	}
+	p.grants[name] = &grant{region: r, rights: rights, confirmed: make(chan struct{})}
 	p.mu.Unlock()
-	if err != nil {
-		return err
-	}
 	p.tell(message{kind: msgGrant, name: name, bytes: bytes})
-	return nil
+	return true, nil
 }
 
 // Target waits until the peer has granted a region under a name.

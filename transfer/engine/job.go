@@ -28,7 +28,10 @@ type job struct {
 	dry    bool   // the cursor has given its last piece
 	queued bool   // it is among the peer's jobs
 	ended  bool
-	err    error
+
+	unshown uint64 // bytes placed that the transfer does not know of
+	once    bool   // it fails with the first rail that fails under it
+	err     error
 }
 
 // fail has the job post nothing more. It ends when what is on its way is back.
@@ -43,37 +46,63 @@ func (j *job) fail(err error) {
 // more tells whether there is something to post.
 func (j *job) more() bool { return !j.dry || len(j.again) > 0 }
 
-// next gives the next request: one that failed before, or a new piece.
-func (j *job) next() (s slot, ok bool) {
+// stage stages the next request: one that failed before, or a new piece; false if
+// there is none.
+func (j *job) stage(l *link) bool {
 	if n := len(j.again); n > 0 {
-		s = j.again[n-1]
+		l.stage(j.again[n-1])
 		j.again = j.again[:n-1]
-		return s, true
+		return true
 	}
-	if j.dry {
-		return s, false
-	}
-	if s.piece, ok = j.c.next(j.work); !ok {
+	var piece Segment
+	if !j.c.next(j.work, &piece) {
 		j.dry = true
-		return s, false
+		return false
 	}
-	s.job, s.kind = j, j.kind
-	return s, true
+	l.stagePiece(j, &piece)
+	return true
 }
+
+// placed counts bytes, which it shows now and then.
+func (j *job) placed(bytes uint64) {
+	if j.unshown += bytes; j.unshown >= showBytes {
+		j.show()
+	}
+}
+
+func (j *job) show() {
+	j.t.moved.Add(j.unshown)
+	j.unshown = 0
+}
+
+// showBytes is how many bytes a transfer's progress is behind at most, for each
+// worker.
+const showBytes = 256 << 10
 
 // stopped looks whether the user cancelled the transfer, or the peer withdrew the
 // region, while there is something left to post.
 func (j *job) stopped() bool {
-	switch {
-	case !j.more():
-	case j.t.cancel.Load():
-		j.fail(ErrCancelled)
-		return true
-	case j.target.withdrawn.Load():
-		j.fail(j.target.refusal())
-		return true
+	if !j.more() {
+		return false
 	}
-	return false
+	err := j.halted()
+	if err != nil {
+		j.fail(err)
+	}
+	return err != nil
+}
+
+// halted is why the transfer shall not go on, if so.
+func (j *job) halted() error {
+	switch {
+	case j.at.err != nil:
+		return j.at.err
+	case j.t.cancel.Load():
+		return ErrCancelled
+	case j.target.withdrawn.Load():
+		return j.target.refusal()
+	}
+	return nil
 }
 
 // settle ends the job if nothing of it is left to do. The last job of a transfer
@@ -84,14 +113,19 @@ func (j *job) settle() {
 	}
 	if j.notify {
 		j.notify = false
-		if j.t.moving.Add(-1) == 0 && j.t.failed() == nil {
+		j.show()
+		if j.t.moving.Add(-1) == 0 && j.t.failed() == nil && j.halted() == nil {
 			j.at.notices = append(j.at.notices, slot{job: j, kind: transfer.OpNotify})
 			j.held++ // until it is staged
 			j.at.turn()
 			return
 		}
+		if err := j.halted(); err != nil {
+			j.fail(err)
+		}
 	}
 	j.ended = true
+	j.show()
 	j.at.active--
 	j.at.finished()
 	j.t.finish()

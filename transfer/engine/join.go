@@ -24,9 +24,10 @@ func (w wire) Identity() string { return w.Peer() }
 func (w wire) Left() bool { return errors.Is(w.Err(), control.ErrLeft) }
 
 // Join joins the engine that listens at HOST:PORT. Both sides prove who they are
-// by the credentials before either says anything else.
-func (e *Engine) Join(ctx context.Context, addr string, c control.Credentials) (*Peer, error) {
-	conn, err := control.Dial(ctx, addr, c, control.Options{})
+// by the credentials before either says anything else. The options say which name
+// the peer's certificate must have, and how long it may be silent.
+func (e *Engine) Join(ctx context.Context, addr string, c control.Credentials, o control.Options) (*Peer, error) {
+	conn, err := control.Dial(ctx, addr, c, o)
 	if err != nil {
 		return nil, err
 	}
@@ -41,8 +42,8 @@ type Listener struct {
 
 // Listen begins to wait for peers, on the loopback address unless another is
 // given.
-func (e *Engine) Listen(ctx context.Context, addr string, c control.Credentials) (*Listener, error) {
-	l, err := control.Listen(ctx, addr, c, control.Options{})
+func (e *Engine) Listen(ctx context.Context, addr string, c control.Credentials, o control.Options) (*Listener, error) {
+	l, err := control.Listen(ctx, addr, c, o)
 	if err != nil {
 		return nil, err
 	}

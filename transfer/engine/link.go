@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/peerdirect/peerdirect/transfer"
 )
@@ -16,10 +17,11 @@ type peerAt struct {
 	pick   int        // whose turn it is
 	inTurn bool
 
-	jobs     []*job // that have something to post, first come first served
-	notices  []slot // to be posted
-	active   int    // jobs that have not ended
-	err      error  // why the peer is gone
+	jobs     []*job       // that have something to post, first come first served
+	notices  []slot       // to be posted
+	active   int          // jobs that have not ended
+	ups      atomic.Int32 // links that are up; other workers look
+	err      error        // why the peer is gone
 	released bool
 }
 
@@ -85,6 +87,9 @@ func (a *peerAt) idle() bool { return len(a.jobs) == 0 && len(a.notices) == 0 }
 
 // stage hands up to n requests to the rails and tells how many.
 func (a *peerAt) stage(n int) (took int) {
+	if len(a.p.at) > 1 && a.ups.Load() == 0 {
+		a.handOver()
+	}
 	for took < n && len(a.notices) > 0 {
 		s := &a.notices[0]
 		l := a.free(true)
@@ -105,16 +110,15 @@ func (a *peerAt) stage(n int) (took int) {
 			j.settle()
 			continue
 		}
-		l := a.free(false)
-		if l == nil {
-			break
+		for took < n && j.more() {
+			l := a.free(false)
+			if l == nil {
+				return took
+			}
+			if j.stage(l) {
+				took++
+			}
 		}
-		s, ok := j.next()
-		if !ok {
-			continue
-		}
-		l.stage(s)
-		took++
 	}
 	return took
 }
@@ -128,7 +132,7 @@ func (a *peerAt) free(credit bool) *link {
 			at -= n
 		}
 		l := a.links[at]
-		if l == nil || l.state != linkUp || l.flight >= l.r.depth || len(l.r.ops) == cap(l.r.ops) || credit && l.credits == 0 {
+		if l == nil || !l.room() || credit && l.credits == 0 {
 			continue
 		}
 		if a.pick = at + 1; a.pick == n {
@@ -139,21 +143,43 @@ func (a *peerAt) free(credit bool) *link {
 	return nil
 }
 
-// stage puts a request among those of the rail's next doorbell.
+// room tells whether the next doorbell takes a request.
+func (l *link) room() bool {
+	return l.state == linkUp && l.flight < l.r.depth && len(l.r.ops) < cap(l.r.ops)
+}
+
+// stage puts a request among those of the rail's next doorbell, for which there
+// must be room.
 func (l *link) stage(s slot) {
-	r, j := l.r, s.job
-	id := r.take()
+	id := l.r.take()
+	l.r.slots[id] = s
+	l.staged(id)
+}
+
+// stagePiece is stage of a piece that has not been tried before.
+func (l *link) stagePiece(j *job, piece *Segment) {
+	id := l.r.take()
+	s := &l.r.slots[id]
+	s.job, s.kind, s.piece = j, j.kind, *piece
+	l.staged(id)
+}
+
+func (l *link) staged(id uint32) {
+	r := l.r
+	s := &r.slots[id]
+	j := s.job
 	s.link = l
-	r.slots[id] = s
 	l.flight++
 	j.flight++
-	op := transfer.Op{Kind: s.kind, Peer: l.id, Imm: s.imm, ID: uint64(id)}
-	if s.kind != transfer.OpNotify {
-		op.Local = j.region.on[r.index].At(s.piece.Local, uint32(s.piece.Length))
-		d := transfer.Descriptor{Addr: j.target.Remote.d.Addr, Length: j.target.Remote.d.Length, Keys: j.target.Remote.d.Keys[l.theirs : l.theirs+1]}
-		op.Remote = d.At(s.piece.Remote)
+	n := len(r.ops)
+	r.ops = r.ops[:n+1]
+	op := &r.ops[n]
+	op.Kind, op.Peer, op.Imm, op.ID = s.kind, l.id, s.imm, uint64(id)
+	if s.kind == transfer.OpNotify {
+		op.Local, op.Remote = transfer.Local{}, transfer.Remote{}
+		return
 	}
-	r.ops = append(r.ops, op)
+	op.Aim(j.region.on[r.index], s.piece.Local, uint32(s.piece.Length), &j.target.Remote.d, s.piece.Remote, l.theirs)
 }
 
 // notice counts a notice of the peer's.
@@ -195,6 +221,7 @@ func (l *link) close() {
 	}
 	if l.state == linkUp {
 		l.r.count.up.Add(-1)
+		l.at.p.railDown(l.at)
 	}
 	l.state = linkDown
 	l.unstage()
@@ -238,11 +265,13 @@ func (l *link) unstage() {
 			s.job.flight--
 			s.job.held++
 			l.stranded = append(l.stranded, s)
+			if s.job.once {
+				s.job.fail(transfer.ErrFlushed)
+			}
 			continue
 		}
 		left = append(left, op)
 	}
-	clear(r.ops[len(left):])
 	r.ops = left
 }
 
@@ -272,6 +301,7 @@ func (l *link) settle() {
 		case s.kind == transfer.OpNotify && s.piece.Length == 0:
 			l.at.notices = append(l.at.notices, s) // it stays held
 			l.at.turn()
+			l.at.w.cancels.Store(true) // it may have been cancelled meanwhile
 		default:
 			j.held--
 			j.again = append(j.again, s)
@@ -294,6 +324,7 @@ func (a *peerAt) dropStopped() {
 	}
 	clear(a.jobs[len(left):])
 	a.jobs = left
+	a.dropNotices(nil)
 }
 
 // lose ends the peer for this worker: nothing of it lands any more, and what it
@@ -309,13 +340,9 @@ func (a *peerAt) lose(err error) {
 			l.settle()
 		}
 	}
-	jobs, notices := a.jobs, a.notices
-	a.jobs, a.notices = nil, nil
-	for _, s := range notices {
-		s.job.held--
-		s.job.fail(err)
-		s.job.settle()
-	}
+	a.dropNotices(err)
+	jobs := a.jobs
+	a.jobs = nil
 	for _, j := range jobs {
 		j.queued = false
 		j.fail(err)
@@ -337,5 +364,5 @@ func (a *peerAt) finished() {
 		}
 	}
 	a.released = true
-	a.p.workers.Done()
+	a.p.workerDone()
 }

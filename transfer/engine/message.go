@@ -29,6 +29,9 @@ const (
 	msgGrant
 	msgWithdraw
 	msgWithdrawn
+	// msgWarm: the peer is to warm up its way here; msgWarmed: it has.
+	msgWarm
+	msgWarmed
 )
 
 const (
@@ -153,6 +156,7 @@ func (m *message) parse(kind uint16, b []byte) error {
 		if !name() {
 			return short
 		}
+	case msgWarm, msgWarmed:
 	default:
 		return fmt.Errorf("%w: a message of type %d, which nobody sends", errProtocol, kind)
 	}

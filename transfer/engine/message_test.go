@@ -18,6 +18,8 @@ var someMessages = []message{
 	{kind: msgGrant, name: "kv", bytes: []byte("a region")},
 	{kind: msgWithdraw, name: "kv"},
 	{kind: msgWithdrawn, name: "kv"},
+	{kind: msgWarm},
+	{kind: msgWarmed},
 }
 
 func TestMessagesComeBack(t *testing.T) {

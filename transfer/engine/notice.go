@@ -33,7 +33,6 @@ func splitImmediate(imm uint32) (Number, uint16) {
 // goroutine.
 type Counter struct {
 	count atomic.Uint64
-	dead  atomic.Bool // the peer is gone
 
 	// What was seen, by sequence: a ring of four windows. Where the notices
 	// are (head) and a window on either side is in use; entering a window

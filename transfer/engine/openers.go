@@ -10,7 +10,7 @@ func Specs(o transfer.Opener, want transfer.Want, workers int) []RailSpec {
 	if !ok {
 		nics = transfer.NICs{o}
 	}
-	want.NICs = 1
+	want.NICs, want.NoSpin = 1, true // the worker does
 	specs := make([]RailSpec, len(nics))
 	for i, nic := range nics {
 		specs[i] = RailSpec{Worker: i % max(workers, 1), Open: func() (Rail, error) { return nic.Open(want) }}

@@ -29,6 +29,12 @@ type Options struct {
 	// Queue is how many operations wait for a worker; default 1024. A full
 	// queue blocks the caller until its context ends.
 	Queue int
+	// Depth is the most requests on their way by one rail to one peer; default
+	// what the rail's queue holds.
+	Depth int
+	// OneLock has the workers share a lock, one step at a time. It is for
+	// measuring what it is worth that they do not.
+	OneLock bool
 	// Eager posts before it polls, as operations come. Default: after polling
 	// ("lazy"), so that a batch is as full as it can be.
 	Eager bool
@@ -39,8 +45,13 @@ type Options struct {
 	// FenceTime is how long a peer may take to confirm that a failed rail is
 	// fenced before it is taken for lost; default 5 s.
 	FenceTime time.Duration
+	// RailTime is how long a peer whose control connection lives may be without
+	// any rail before it is taken for lost; default 30 s.
+	RailTime time.Duration
 	// Spin is how long a worker polls in vain before it sleeps; default 20 us.
 	Spin time.Duration
+	// Manual has the caller drive the engine; default: its own goroutines.
+	Manual *Manual
 }
 
 // RailSpec is one NIC of the engine.
@@ -77,7 +88,7 @@ func (o *Options) defaults() error {
 	for _, d := range []struct {
 		v   *time.Duration
 		def time.Duration
-	}{{&o.CoolDown, time.Second}, {&o.FenceTime, 5 * time.Second}, {&o.Spin, 20 * time.Microsecond}} {
+	}{{&o.CoolDown, time.Second}, {&o.FenceTime, 5 * time.Second}, {&o.RailTime, 30 * time.Second}, {&o.Spin, 20 * time.Microsecond}} {
 		if *d.v == 0 {
 			*d.v = d.def
 		}
@@ -110,12 +121,13 @@ func (o *Options) defaults() error {
 		{"batch", o.Batch, 1, 1 << 12},
 		{"queue", o.Queue, 1, 1 << 20},
 		{"counters", o.Counters, 1, 1 << numberBits},
+		{"depth", o.Depth, 0, 1 << 20},
 	} {
 		if b.v < b.lo || b.v > b.hi {
 			return &OptionError{Option: b.name, Err: fmt.Errorf("%d is not within %d and %d", b.v, b.lo, b.hi)}
 		}
 	}
-	if o.CoolDown < 0 || o.FenceTime < 0 || o.Spin < 0 {
+	if o.CoolDown < 0 || o.FenceTime < 0 || o.RailTime < 0 || o.Spin < 0 {
 		return &OptionError{Option: "times", Err: errors.New("a time below zero")}
 	}
 	return nil

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -39,9 +38,10 @@ type Peer struct {
 
 	at       []*peerAt // by worker
 	counters counters
-	workers  sync.WaitGroup // that still have something of the peer
-	fenced   chan struct{}  // nothing of the peer lands any more
-	up       chan struct{}  // one rail is connected
+	workers  atomic.Int32  // that still have something of the peer
+	idle     chan struct{} // none has
+	fenced   chan struct{} // nothing of the peer lands any more
+	up       chan struct{} // one rail is connected
 	upOnce   sync.Once
 	endOnce  sync.Once
 
@@ -55,8 +55,14 @@ type Peer struct {
 	targets map[string]*Target // what the peer granted, by name
 	grants  map[string]*grant  // what it was granted
 	changed chan struct{}      // closed at each change of what is above
-	timers  map[*time.Timer]struct{}
+	timers  map[*timer]struct{}
 	last    error // the last trouble of a rail
+	ups     int   // rails that are connected
+	downs   int   // how often one was lost
+
+	warming sync.Mutex    // one Warm at a time
+	warmed  chan struct{} // what it waits for
+	asked   atomic.Bool   // the peer's is under way
 }
 
 // Name is what the peer calls itself; Identity what it has proved to be.
@@ -121,9 +127,6 @@ func (p *Peer) trouble(err error) {
 // and what follows from it is told to whoever waits.
 func (p *Peer) end(err error) {
 	p.endOnce.Do(func() {
-		p.gate.Lock()
-		p.gone = true
-		p.gate.Unlock()
 		p.mu.Lock()
 		if p.last != nil {
 			err = fmt.Errorf("%w (before that: %w)", err, p.last)
@@ -133,8 +136,11 @@ func (p *Peer) end(err error) {
 		p.timers = nil
 		p.change()
 		p.mu.Unlock()
+		p.gate.Lock()
+		p.gone = true // whoever sees it finds the error
+		p.gate.Unlock()
 		for t := range timers {
-			t.Stop()
+			t.stop()
 		}
 		p.e.forget(p)
 		for _, a := range p.at {
@@ -142,13 +148,29 @@ func (p *Peer) end(err error) {
 		}
 		p.upOnce.Do(func() { close(p.up) })
 		p.counters.each(func(c *Counter) { c.end(err) })
+		if p.e.o.Manual != nil {
+			p.control.Close()
+			return // the last worker does the rest
+		}
 		go func() {
 			p.control.Close()
-			p.workers.Wait()
+			<-p.idle
 			close(p.fenced)
 			p.e.ending.Done()
 		}()
 	})
+}
+
+// workerDone notes that one worker more has nothing of the peer.
+func (p *Peer) workerDone() {
+	if p.workers.Add(-1) > 0 {
+		return
+	}
+	close(p.idle)
+	if p.e.o.Manual != nil {
+		close(p.fenced)
+		p.e.ending.Done()
+	}
 }
 
 // Close leaves the peer and returns when nothing of it lands any more. Transfers
@@ -172,8 +194,8 @@ func (p *Peer) after(d time.Duration, f func()) {
 	if p.timers == nil {
 		return
 	}
-	var t *time.Timer
-	t = time.AfterFunc(d, func() {
+	t := new(timer)
+	t.stop = p.e.later(d, func() {
 		p.mu.Lock()
 		_, ok := p.timers[t]
 		delete(p.timers, t)
@@ -185,23 +207,33 @@ func (p *Peer) after(d time.Duration, f func()) {
 	p.timers[t] = struct{}{}
 }
 
+// timer is something that is to be done later.
+type timer struct{ stop func() }
+
+// later has f called after a time.
+func (e *Engine) later(d time.Duration, f func()) (stop func()) {
+	if m := e.o.Manual; m != nil {
+		return m.After(d, f)
+	}
+	t := time.AfterFunc(d, f)
+	return func() { t.Stop() }
+}
+
 // read acts on what the peer says until it is gone.
 func (p *Peer) read() {
 	defer p.e.ending.Done()
 	for {
 		kind, payload, err := p.control.Receive(p.e.ctx)
-		if err == nil {
-			var m message
-			if err = m.parse(kind, payload); err == nil {
-				err = p.heard(&m)
-			}
+		over := err != nil
+		if !over {
+			err = p.take(kind, payload)
 		}
 		switch {
 		case err == nil:
 			continue
 		case p.e.ctx.Err() != nil:
 			err = fmt.Errorf("%w: the engine was closed", ErrClosed)
-		case p.control.Left():
+		case over && p.control.Left():
 			err = fmt.Errorf("%w: %s has left", ErrLost, p.name)
 		default:
 			err = fmt.Errorf("%w: %s: %w", ErrLost, p.name, err)
@@ -209,6 +241,15 @@ func (p *Peer) read() {
 		p.end(err)
 		return
 	}
+}
+
+// take acts on a message as it came.
+func (p *Peer) take(kind uint16, payload []byte) error {
+	var m message
+	if err := m.parse(kind, payload); err != nil {
+		return err
+	}
+	return p.heard(&m)
 }
 
 // heard acts on a message.
@@ -232,136 +273,10 @@ func (p *Peer) heard(m *message) error {
 	case msgWithdrawn:
 		p.confirmed(m.name)
 		return nil
+	case msgWarm:
+		return p.warmBack()
+	case msgWarmed:
+		return p.warmedBack()
 	}
 	return fmt.Errorf("%w: a message of type %d now", errProtocol, m.kind)
-}
-
-// heard acts on a message about a rail, as its worker.
-func (a *peerAt) heard(r *rail, m *message) {
-	if a.err != nil {
-		return
-	}
-	l := a.links[r.local]
-	switch m.kind {
-	case msgOffer:
-		if l != nil && m.generation <= l.generation && (l.state != linkOffered || m.generation < l.generation) {
-			return // of a generation that is over, or twice
-		}
-		if l == nil || m.generation > l.generation {
-			if l != nil {
-				if l.close(); l.busy() {
-					a.offers[r.local] = m
-					return
-				}
-			}
-			if l = a.offer(r, m.generation); l == nil {
-				a.p.tell(message{kind: msgFenced, rail: r.index, generation: m.generation})
-				return
-			}
-		}
-		// Who offers has disconnected all that was before.
-		for b := l.before; b != nil; b = b.before {
-			b.fenced = true
-			b.settle()
-		}
-		l.before = nil
-		if err := r.rail.Accept(l.id, m.bytes); err != nil {
-			l.fail(fmt.Errorf("connect to %s on rail %d, %s: %w", a.p.name, r.index, r.info.Device, err))
-			return
-		}
-		l.state = linkWaiting
-		a.p.tell(message{kind: msgReady, rail: l.theirs, generation: l.generation, count: uint32(r.rail.Receives())})
-		l.connected()
-	case msgReady:
-		if l == nil || m.generation != l.generation || l.state == linkDown {
-			return
-		}
-		l.readied, l.credits = true, int(m.count)
-		l.connected()
-	case msgCredit:
-		if l == nil || m.generation != l.generation || l.state == linkDown {
-			return
-		}
-		l.credits += int(m.count)
-		if l.credits > maxCredits {
-			a.p.end(fmt.Errorf("%w: %w: %s has %d receives on one rail", ErrLost, errProtocol, a.p.name, l.credits))
-			return
-		}
-		if len(a.notices) > 0 {
-			a.turn()
-		}
-	case msgFenced:
-		if l == nil || m.generation != l.generation {
-			return
-		}
-		l.fenced = true
-		if l.state != linkDown {
-			l.fail(errors.New("the peer gave the rail up"))
-		}
-		l.settle()
-	}
-}
-
-// maxCredits is more receives than any rail has.
-const maxCredits = 1 << 20
-
-// offer begins a generation on a rail.
-func (a *peerAt) offer(r *rail, generation uint32) *link {
-	id, offer, err := r.rail.Offer()
-	if err != nil {
-		a.p.trouble(fmt.Errorf("offer rail %d, %s, to %s: %w", r.index, r.info.Device, a.p.name, err))
-		a.p.again(r, generation)
-		return nil
-	}
-	l := &link{at: a, r: r, id: id, theirs: r.index, state: linkOffered, generation: generation, before: a.links[r.local]}
-	a.links[r.local] = l
-	for len(r.links) <= int(id) {
-		r.links = append(r.links, nil)
-	}
-	r.links[id] = l
-	a.p.tell(message{kind: msgOffer, rail: l.theirs, generation: generation, bytes: offer})
-	return l
-}
-
-// connected lets requests onto the rail once both sides have accepted.
-func (l *link) connected() {
-	if l.state != linkWaiting || !l.readied {
-		return
-	}
-	l.state = linkUp
-	l.r.count.up.Add(1)
-	l.at.p.upOnce.Do(func() { close(l.at.p.up) })
-	if !l.at.idle() {
-		l.at.turn()
-	}
-}
-
-// railFailed tells the peer that this side takes nothing more of it on a rail,
-// and has the rail come again later. The side that dialled begins.
-func (p *Peer) railFailed(l *link, err error) {
-	p.trouble(err)
-	p.tell(message{kind: msgFenced, rail: l.theirs, generation: l.generation})
-	p.again(l.r, l.generation)
-}
-
-func (p *Peer) again(r *rail, generation uint32) {
-	if !p.dialled {
-		return
-	}
-	a := p.at[r.w.index]
-	p.after(p.e.o.CoolDown, func() {
-		r.w.do(func() {
-			l := a.links[r.local]
-			switch {
-			case a.err != nil || l != nil && l.state != linkDown:
-				return
-			case l.busy():
-				p.again(r, generation)
-				return
-			case l != nil:
-				generation = max(generation, l.generation)
-			}
-			a.offer(r, generation+1)
-		})
-	})
 }

@@ -87,18 +87,23 @@ type cursor struct {
 }
 
 // next gives the next piece, false after the last.
-func (c *cursor) next(w *work) (s Segment, ok bool) {
+func (c *cursor) next(w *work, s *Segment) bool {
 	for c.unit < c.end {
 		u := w.unit(c.unit)
-		n := min(u.Length-c.at, w.most)
-		s = Segment{u.Local + c.at, u.Remote + c.at, n}
-		if c.at += n; c.at == u.Length {
+		if c.at == 0 && u.Length <= w.most {
 			c.unit++
-			c.at = 0
+			*s = u
+		} else {
+			n := min(u.Length-c.at, w.most)
+			*s = Segment{u.Local + c.at, u.Remote + c.at, n}
+			if c.at += n; c.at == u.Length {
+				c.unit++
+				c.at = 0
+			}
 		}
-		if n > 0 {
-			return s, true
+		if s.Length > 0 {
+			return true
 		}
 	}
-	return s, false
+	return false
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peerdirect/peerdirect/efa/device"
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/engine"
 	"github.com/peerdirect/peerdirect/verbs"
@@ -30,12 +31,20 @@ type cluster struct {
 	fabric *transfer.Embedded
 	nodes  []*node
 	o      clusterOptions
+	nics   map[*device.Device]nicOf
+}
+
+// nicOf says whose a device is.
+type nicOf struct {
+	node int
+	name string
 }
 
 type clusterOptions struct {
 	transfer.EmbeddedOptions
 	Workers int
-	Bytes   int // of each node's region; default 1 MiB
+	Alone   bool // nobody is joined
+	Bytes   int  // of each node's region; default 1 MiB
 	Engine  engine.Options
 }
 
@@ -59,11 +68,14 @@ func newCluster(t testing.TB, o clusterOptions) *cluster {
 	if o.Bytes == 0 {
 		o.Bytes = 1 << 20
 	}
-	c := &cluster{t: t, fabric: fabric, o: o}
+	c := &cluster{t: t, fabric: fabric, o: o, nics: make(map[*device.Device]nicOf)}
 	for i := range fabric.Nodes() {
 		c.nodes = append(c.nodes, c.open(i))
 	}
 	for i, a := range c.nodes {
+		if o.Alone {
+			break
+		}
 		for _, b := range c.nodes[i+1:] {
 			c.join(a, b)
 		}
@@ -80,6 +92,11 @@ func (c *cluster) open(i int) *node {
 	e, err := engine.New(o)
 	if err != nil {
 		c.t.Fatal(err)
+	}
+	for _, d := range c.fabric.Fabric().Devices() {
+		if _, known := c.nics[d]; !known {
+			c.nics[d] = nicOf{i, d.Name()}
+		}
 	}
 	n := &node{Engine: e, t: c.t, peers: make(map[*node]*engine.Peer), target: make(map[*node]*engine.Target)}
 	c.t.Cleanup(func() {

@@ -153,6 +153,7 @@ func (w *work) cut(n int) {
 
 // queue hands a job to its worker.
 func (p *Peer) queue(ctx context.Context, j *job) error {
+	w := j.w // once it is queued, it may be handed over
 	for wait := time.Microsecond; ; wait = min(2*wait, time.Millisecond) {
 		p.gate.RLock()
 		if p.gone {
@@ -160,16 +161,19 @@ func (p *Peer) queue(ctx context.Context, j *job) error {
 			return p.Err()
 		}
 		select {
-		case j.w.queue <- j:
+		case w.queue <- j:
 			p.gate.RUnlock()
-			j.w.poke()
+			w.poke()
 			return nil
 		default:
 		}
 		p.gate.RUnlock()
+		if p.e.o.Manual != nil {
+			return fmt.Errorf("%d operations wait for worker %d already", cap(w.queue), w.index)
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d operations wait for worker %d already: %w", cap(j.w.queue), j.w.index, context.Cause(ctx))
+			return fmt.Errorf("%d operations wait for worker %d already: %w", cap(w.queue), w.index, context.Cause(ctx))
 		case <-time.After(wait):
 		}
 	}

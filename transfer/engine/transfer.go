@@ -122,14 +122,15 @@ func (t *Transfer) Then(f func(error)) {
 
 // Cancel posts nothing more of the transfer. It ends with ErrCancelled when what
 // is on its way has completed or its rail is fenced: from then on nothing of it
-// lands. One that had nothing left to post ends as done.
+// lands. One that has its bytes placed, but its notice not posted, gives none. One
+// that had nothing left to post ends as done.
 func (t *Transfer) Cancel() {
 	if t.cancel.Swap(true) {
 		return
 	}
-	for i := range t.jobs {
-		t.jobs[i].w.cancels.Store(true)
-		t.jobs[i].w.poke()
+	for _, a := range t.target.p.at {
+		a.w.cancels.Store(true)
+		a.w.poke()
 	}
 }
 

@@ -27,7 +27,8 @@ type worker struct {
 	queue chan *job
 
 	// peers that have something to post, in the order of their turns.
-	turns []*peerAt
+	turns         []*peerAt
+	spare, served []*peerAt // room for the next list of them
 	// cancels tells that some transfer was cancelled, or a region withdrawn.
 	cancels atomic.Bool
 
@@ -83,6 +84,10 @@ func (s *slot) sequence() bool {
 
 func (w *worker) add(r Rail, index int) {
 	one := &rail{w: w, index: index, local: len(w.rails), rail: r, info: r.Info(), depth: r.Depth()}
+	if most := w.e.o.Depth; most > 0 {
+		one.depth = min(one.depth, most)
+	}
+	one.slots = make([]slot, 0, one.depth+w.e.o.Batch)
 	one.ops = make([]transfer.Op, 0, w.e.o.Batch)
 	one.got = make([]transfer.Completion, 64)
 	w.rails = append(w.rails, one)
@@ -99,8 +104,10 @@ func (r *rail) take() uint32 {
 	return uint32(len(r.slots) - 1)
 }
 
+// give takes a slot back. What it points to is forgotten when it is used again.
 func (r *rail) give(s uint32) {
-	r.slots[s] = slot{}
+	of := &r.slots[s]
+	of.imm, of.tries, of.marked = 0, 0, false
 	r.free = append(r.free, s)
 }
 
@@ -127,6 +134,10 @@ func (w *worker) call(f func()) bool {
 
 // poke wakes the worker if it sleeps.
 func (w *worker) poke() {
+	if m := w.e.o.Manual; m != nil {
+		m.Wake(w.index)
+		return
+	}
 	if !w.asleep.Load() {
 		return
 	}
@@ -175,29 +186,48 @@ func (w *worker) step() bool {
 	return busy
 }
 
-// post fills the rails' doorbells with what the peers have to post, peer by peer
-// in turn, and rings them.
+// post hands the rails what the peers have to post, as long as they take it.
 func (w *worker) post() (busy bool) {
-	for blocked := 0; len(w.turns) > 0 && blocked < len(w.turns); {
-		p := w.turns[0]
-		took := p.stage(w.e.o.Batch)
-		if took > 0 {
-			busy, blocked = true, 0
-		} else {
-			blocked++
+	for w.stage() {
+		busy = true
+		rang := false
+		for _, r := range w.rails {
+			if r.ring() {
+				rang = true
+			}
 		}
-		if p.idle() {
-			w.turns = append(w.turns[:0], w.turns[1:]...)
-			p.inTurn = false
-		} else if len(w.turns) > 1 {
-			copy(w.turns, w.turns[1:])
-			w.turns[len(w.turns)-1] = p
+		if !rang || len(w.turns) == 0 {
+			return true
 		}
 	}
-	for _, r := range w.rails {
+	for _, r := range w.rails { // what a rail did not take before
 		if r.ring() {
 			busy = true
 		}
+	}
+	return busy
+}
+
+// stage fills the rails' doorbells with what the peers have to post, peer by peer.
+// Who got something and has more comes after those that got nothing.
+func (w *worker) stage() (busy bool) {
+	for again := true; again; {
+		turns, served := w.turns, w.served[:0]
+		w.turns, w.spare = w.spare[:0], turns
+		for _, p := range turns {
+			took := p.stage(w.e.o.Batch)
+			busy = busy || took > 0
+			switch {
+			case p.idle():
+				p.inTurn = false
+			case took > 0:
+				served = append(served, p)
+			default:
+				w.turns = append(w.turns, p)
+			}
+		}
+		w.turns = append(w.turns, served...)
+		w.served, again = served, len(served) > 0
 	}
 	return busy
 }
@@ -215,7 +245,6 @@ func (r *rail) ring() bool {
 	}
 	r.count.posted.Add(uint64(n))
 	left := copy(r.ops, r.ops[n:])
-	clear(r.ops[left:])
 	r.ops = r.ops[:left]
 	return n > 0
 }
@@ -247,15 +276,19 @@ func (r *rail) completed(c *transfer.Completion) {
 		r.give(uint32(c.ID))
 		l.flight--
 		j.flight--
-		j.t.moved.Add(length)
+		j.placed(length)
 		r.count.done++
 		r.count.bytes += length
 		if notice {
 			_, sequence := splitImmediate(imm)
 			j.out.arrived(sequence)
 		}
-		j.settle()
-		l.settle()
+		if j.flight == 0 {
+			j.settle()
+		}
+		if l.state == linkDown {
+			l.settle()
+		}
 	case transfer.Failed:
 		r.failed(uint32(c.ID), c.Err)
 	case transfer.Lost:
@@ -301,7 +334,7 @@ func (r *rail) failed(id uint32, err error) {
 	s.job.flight--
 	s.job.held++
 	s.tries++
-	if !errors.Is(err, transfer.ErrFlushed) && (faultOfRequest(err) || s.tries >= maxTries) {
+	if s.job.once || !errors.Is(err, transfer.ErrFlushed) && (faultOfRequest(err) || s.tries >= maxTries) {
 		s.job.fail(err)
 	}
 	s.link.stranded = append(s.link.stranded, s)
@@ -341,7 +374,7 @@ func (w *worker) run() {
 	defer close(w.ended)
 	idle := time.Time{}
 	for !w.stop.Load() {
-		if w.step() {
+		if w.turn() {
 			idle = time.Time{}
 			continue
 		}
@@ -355,6 +388,15 @@ func (w *worker) run() {
 			runtime.Gosched()
 		}
 	}
+}
+
+// turn is a step, of one worker at a time where they are to share a lock.
+func (w *worker) turn() bool {
+	if w.e.o.OneLock {
+		w.e.lock.Lock()
+		defer w.e.lock.Unlock()
+	}
+	return w.step()
 }
 
 func bind(cpus []int) error {

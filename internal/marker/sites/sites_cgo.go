@@ -1,3 +1,5 @@
+//go:build !nomarks
+
 package sites
 
 /*

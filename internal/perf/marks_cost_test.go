@@ -1,0 +1,63 @@
+//go:build linux && amd64
+
+package perf
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/peerdirect/peerdirect/internal/bench/instructions"
+)
+
+// TestInstructionsOfMarks counts what marks add to a message while no tracer is attached:
+// the loops' own instructions, exactly, with marks and compiled without. They write to no
+// memory, a register that is saved aside.
+func TestInstructionsOfMarks(t *testing.T) {
+	const messages = 100
+	for _, tool := range []string{"gcc", "objdump"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip("needs ", tool)
+		}
+	}
+	build := func(name string, options ...string) (string, map[uint64]instructions.Write) {
+		program := filepath.Join(t.TempDir(), name)
+		args := append([]string{"-O2", "-D_GNU_SOURCE", "-no-pie", "-o", program, "testdata/marked.c", "loop.c", "bw.c", "lat.c", "marks.c"}, options...)
+		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		code, err := instructions.Code(program, func(string) bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return program, code
+	}
+	with, withCode := build("with")
+	without, withoutCode := build("without", "-DPF_NO_MARKS")
+	for _, c := range []struct {
+		loop string
+		each int // messages to a completion
+	}{{"bw", 1}, {"bw", 100}, {"lat", 1}} {
+		count := func(program string, code map[uint64]instructions.Write) instructions.Tally {
+			parts, err := instructions.CountCode(exec.Command(program, c.loop, strconv.Itoa(messages), strconv.Itoa(c.each)), code)
+			if err != nil || len(parts) != 1 {
+				t.Fatal(parts, err)
+			}
+			return parts[0]
+		}
+		a, b := count(with, withCode), count(without, withoutCode)
+		added := float64(int64(a.Instructions-b.Instructions)) / messages
+		t.Logf("%s, a completion for %d messages: %.2f instructions a message with marks, %.2f without (%+.2f); %d writes to memory in all and %d", c.loop, c.each,
+			float64(a.Instructions)/messages, float64(b.Instructions)/messages, added, a.StackWrites+a.MemoryWrites, b.StackWrites+b.MemoryWrites)
+		if b.Instructions < 20*messages {
+			t.Errorf("the loop took %d instructions", b.Instructions)
+		}
+		if added > 12 {
+			t.Errorf("%s: marks that nobody looks at cost %v instructions a message", c.loop, added)
+		}
+		if a.StackWrites+a.MemoryWrites != b.StackWrites+b.MemoryWrites {
+			t.Errorf("%s: they write to memory", c.loop)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package engine
+
+// handOver gives what none of this worker's rails can carry to a worker that has
+// a rail to the peer. What waits for a fence stays until that came.
+func (a *peerAt) handOver() {
+	var to *peerAt
+	for _, other := range a.p.at {
+		if other.ups.Load() > 0 {
+			to = other
+			break
+		}
+	}
+	if to == nil {
+		return
+	}
+	jobs := a.jobs[:0]
+	for _, j := range a.jobs {
+		if j.flight > 0 || j.held > 0 {
+			jobs = append(jobs, j)
+			continue
+		}
+		j.queued = false
+		a.give(to, j, func() { to.enqueue(j) })
+	}
+	clear(a.jobs[len(jobs):])
+	a.jobs = jobs
+	for _, s := range a.notices {
+		a.give(to, s.job, func() {
+			to.active++
+			to.notices = append(to.notices, s)
+			if to.err != nil {
+				to.dropNotices(to.err)
+				return
+			}
+			to.turn()
+			to.w.cancels.Store(true) // it may have been cancelled on its way
+		})
+	}
+	clear(a.notices)
+	a.notices = a.notices[:0]
+}
+
+// give hands a job to another worker. Until that has it, it counts here, so that
+// the peer is not fenced between.
+func (a *peerAt) give(to *peerAt, j *job, take func()) {
+	to.w.do(func() {
+		j.at, j.w = to, to.w
+		take()
+		a.w.do(func() {
+			a.active--
+			a.finished()
+		})
+	})
+}
+
+// dropNotices ends transfers that wait for their notice to be posted: all, with
+// err, or those that were cancelled, or whose region was withdrawn. Of one that
+// failed with its rail before it is not known whether it counted; it comes no more.
+func (a *peerAt) dropNotices(err error) {
+	notices := a.notices
+	a.notices = nil
+	left := notices[:0]
+	for _, s := range notices {
+		why := err
+		if why == nil {
+			why = s.job.halted()
+		}
+		if why == nil {
+			left = append(left, s)
+			continue
+		}
+		if s.marked {
+			_, sequence := splitImmediate(s.imm)
+			s.job.out.arrived(sequence)
+		}
+		s.job.held--
+		s.job.fail(why)
+		s.job.settle()
+	}
+	clear(notices[len(left):])
+	a.notices = append(left, a.notices...)
+}

@@ -1,0 +1,282 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/peerdirect/peerdirect/efa"
+	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/verbs"
+)
+
+// hostile speaks the protocol of a peer by hand, with a rail of its own.
+type hostile struct {
+	t    *testing.T
+	ctx  context.Context
+	c    Control
+	rail transfer.Rail
+	id   transfer.Peer
+	mem  *transfer.Region
+	e    *Engine
+
+	region *Region // of the engine, granted to the hostile peer as "memory"
+	peer   *Peer   // the hostile one, as the engine sees it; nil before it is up
+}
+
+const hostileIncarnation = 666
+
+func (h *hostile) say(m message) {
+	h.t.Helper()
+	if err := h.c.Send(uint16(m.kind), m.append(nil)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// hear waits for a message of a kind.
+func (h *hostile) hear(kind msgKind) (m message) {
+	h.t.Helper()
+	for {
+		k, b, err := h.c.Receive(h.ctx)
+		if err != nil {
+			h.t.Fatalf("waiting for a message of type %d: %v", kind, err)
+		}
+		if err := m.parse(k, b); err != nil {
+			h.t.Fatal(err)
+		}
+		if m.kind == kind {
+			return m
+		}
+	}
+}
+
+func (h *hostile) hello() {
+	h.say(message{kind: msgHello, incarnation: hostileIncarnation, count: 1, name: "hostile"})
+	h.hear(msgHello)
+}
+
+// offer gives the rail's offer for a generation.
+func (h *hostile) offer(generation uint32) {
+	h.t.Helper()
+	id, b, err := h.rail.Offer()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.id = id
+	h.say(message{kind: msgOffer, generation: generation, bytes: b})
+}
+
+// up connects as an honest peer that accepted would, with so many receives.
+func (h *hostile) up(receives uint32) {
+	h.t.Helper()
+	h.hello()
+	m := h.hear(msgOffer)
+	h.offer(m.generation)
+	if err := h.rail.Accept(h.id, m.bytes); err != nil {
+		h.t.Fatal(err)
+	}
+	h.say(message{kind: msgReady, generation: m.generation, count: receives})
+	h.hear(msgReady)
+}
+
+// grant names memory of the hostile side.
+func (h *hostile) grant(edit func(*Remote)) {
+	h.t.Helper()
+	r := Remote{Incarnation: hostileIncarnation, Rights: Read | Write, d: h.mem.Descriptor()}
+	if edit != nil {
+		edit(&r)
+	}
+	b, err := r.MarshalBinary()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.say(message{kind: msgGrant, name: "theirs", bytes: b})
+}
+
+// write begins a transfer of the engine's to the hostile side.
+func (h *hostile) write(notify Notify) *Transfer {
+	h.t.Helper()
+	h.grant(nil)
+	target, err := h.peer.Target(h.ctx, "theirs")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	t, err := h.peer.Write(h.ctx, Move{Local: h.region, Remote: target, Segments: []Segment{{Length: 4096}}, Notify: notify})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return t
+}
+
+// TestHostilePeers: whatever a peer says, at whatever time, ends that peer with a
+// clear error, or is nothing to it; another peer's transfers go on.
+func TestHostilePeers(t *testing.T) {
+	link := func(h *hostile, kind msgKind, generation, count uint32) {
+		h.say(message{kind: kind, generation: generation, count: count, bytes: nil})
+	}
+	for _, test := range []struct {
+		name  string
+		early func(h *hostile) // instead of connecting
+		late  func(h *hostile) // once it is connected
+		want  string           // in the error; none: the peer stays
+		is    error
+	}{
+		{name: "no hello first", early: func(h *hostile) { h.say(message{kind: msgWithdraw, name: "x"}) }, want: "before the hello", is: errProtocol},
+		{name: "garbage first", early: func(h *hostile) { h.c.Send(uint16(msgHello), []byte("GET / HTTP/1.1")) }, want: "version 71", is: errProtocol},
+		{name: "no rails", early: func(h *hostile) { h.say(message{kind: msgHello, name: "x"}) }, want: "0 rails", is: errProtocol},
+		{name: "offers garbage", early: func(h *hostile) {
+			h.hello()
+			h.say(message{kind: msgOffer, generation: 1, bytes: []byte("garbage")})
+		}, want: "connect to hostile on rail 0", is: ErrLost},
+		{name: "ready for what was not offered", early: func(h *hostile) { h.hello(); link(h, msgReady, 77, 64) }, want: "no rail to hostile", is: ErrLost},
+		{name: "ready before it accepted", early: func(h *hostile) { h.hello(); link(h, msgReady, 1, 64) }, want: "no rail to hostile", is: ErrLost},
+		{name: "begins a generation", early: func(h *hostile) { h.hello(); h.offer(2) }, want: "began generation 2", is: errProtocol},
+		{name: "begins an old one", late: func(h *hostile) { link(h, msgOffer, 0, 0) }},
+		{name: "the hello twice", late: func(h *hostile) { h.say(message{kind: msgHello, count: 1}) }, want: "type 16 now", is: errProtocol},
+		{name: "of no type", late: func(h *hostile) { h.c.Send(9999, nil) }, want: "type 9999", is: errProtocol},
+		{name: "of no length", late: func(h *hostile) { h.c.Send(uint16(msgFenced), []byte{1}) }, want: "short", is: errProtocol},
+		{name: "a rail that there is not", late: func(h *hostile) { h.say(message{kind: msgFenced, rail: 9, generation: 1}) }, want: "rail 9", is: errProtocol},
+		{name: "more credits than receives", late: func(h *hostile) { link(h, msgCredit, 1, 1<<32-1) }, want: "receives on rail 0", is: errProtocol},
+		{name: "credits bit by bit", late: func(h *hostile) { link(h, msgCredit, 1, maxCredits-64); link(h, msgCredit, 1, 1) }, want: "receives on rail 0", is: errProtocol},
+		{name: "ready with too many", late: func(h *hostile) { link(h, msgReady, 1, maxCredits+1) }, want: "receives on rail 0", is: errProtocol},
+		{name: "credits of another generation", late: func(h *hostile) { link(h, msgCredit, 2, 1<<32-1) }},
+		{name: "fences another generation", late: func(h *hostile) { link(h, msgFenced, 0, 0); link(h, msgFenced, 5, 0) }},
+		{name: "an offer that is too long", late: func(h *hostile) { h.say(message{kind: msgOffer, bytes: make([]byte, maxOffer+1)}) }, want: "4097 bytes", is: errProtocol},
+		{name: "grants a range that wraps", late: func(h *hostile) { h.grant(func(r *Remote) { r.d.Addr = ^uint64(0) - 100 }) }, want: "not the description of a region", is: ErrDescriptor},
+		{name: "grants nonsense", late: func(h *hostile) { h.say(message{kind: msgGrant, name: "x", bytes: []byte("PDR")}) }, is: ErrDescriptor, want: "bytes"},
+		{name: "grants another's", late: func(h *hostile) { h.grant(func(r *Remote) { r.Incarnation++ }) }, want: "another incarnation", is: errProtocol},
+		{name: "grants twice", late: func(h *hostile) { h.grant(nil); h.grant(nil) }, want: "twice", is: errProtocol},
+		{name: "withdraws what it did not grant", late: func(h *hostile) {
+			h.say(message{kind: msgWithdraw, name: "x"})
+			h.say(message{kind: msgWithdrawn, name: "memory"})
+			h.say(message{kind: msgWithdrawn, name: "x"})
+		}},
+		{name: "grants a range that is not there", late: func(h *hostile) {
+			h.grant(func(r *Remote) { r.d.Length = 1 << 40 })
+			target, err := h.peer.Target(h.ctx, "theirs")
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			w, err := h.peer.Write(h.ctx, Move{Local: h.region, Remote: target, Segments: []Segment{{Remote: 1 << 39, Length: 100}}})
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			var lost *transfer.LostError
+			if err := w.Wait(h.ctx); !errors.As(err, &lost) && !errors.Is(err, ErrLost) {
+				h.t.Errorf("a write beyond what the peer has: %v", err)
+			}
+		}, want: "fenced", is: ErrLost}, // it does not answer for its rail
+		{name: "notifies all numbers", late: func(h *hostile) {
+			for n := range uint32(6) {
+				op := []transfer.Op{{Kind: transfer.OpNotify, Peer: h.id, ID: uint64(n), Imm: n << sequenceBits}}
+				if _, err := h.rail.Post(op); err != nil {
+					h.t.Fatal(err)
+				}
+			}
+		}, want: "more than 4 numbers", is: errProtocol},
+		{name: "does not confirm a fence", late: func(h *hostile) {
+			h.rail.Close()
+			if err := h.write(Notify{}).Wait(h.ctx); !errors.Is(err, ErrLost) {
+				h.t.Errorf("a write whose rail was never fenced: %v", err)
+			}
+		}, want: "did not confirm", is: ErrLost},
+		{name: "never has a rail again", late: func(h *hostile) {
+			link(h, msgFenced, 1, 0)
+			if err := h.write(Notify{}).Wait(h.ctx); !errors.Is(err, ErrLost) {
+				h.t.Errorf("a write for which there is no rail: %v", err)
+			}
+		}, want: "no rail to hostile came again", is: ErrLost},
+		{name: "has no receives", late: func(h *hostile) {
+			link(h, msgReady, 1, 0)
+			h.grant(nil) // behind that
+			target, err := h.peer.Target(h.ctx, "theirs")
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			w, err := h.peer.Write(h.ctx, Move{Local: h.region, Remote: target, Segments: []Segment{{Length: 4096}}, Notify: Counts(1)})
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			for moved := uint64(0); moved < 4096; moved, _ = w.Progress() {
+				time.Sleep(time.Millisecond)
+			}
+			if w.Ended() {
+				h.t.Error("a notice without a receive")
+			}
+			w.Cancel()
+			if err := w.Wait(h.ctx); !errors.Is(err, ErrCancelled) {
+				h.t.Errorf("cancelled while it waits for a receive: %v", err)
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			good := newPair(t, Options{Counters: 4, CoolDown: 10 * time.Millisecond, FenceTime: 200 * time.Millisecond, RailTime: 300 * time.Millisecond})
+			h := &hostile{t: t, ctx: ctx, e: good.e[0], region: good.region[0]}
+			var err error
+			if h.rail, err = good.fabric.Node(2).Open(transfer.Want{Peers: 4, NICs: 1}); err != nil {
+				t.Fatal(err)
+			}
+			defer h.rail.Close()
+			buf, err := verbs.NewBuffer(4096, verbs.BufferOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer buf.Close()
+			if h.mem, err = h.rail.Register(buf.Bytes()); err != nil {
+				t.Fatal(err)
+			}
+			defer h.mem.Close()
+			var dialled Control
+			dialled, h.c = Pipe()
+			joined := make(chan error, 1)
+			short := ctx
+			if test.early != nil {
+				var cancel context.CancelFunc
+				short, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
+				defer cancel()
+			}
+			go func() {
+				var err error
+				h.peer, err = h.e.Connect(short, dialled, true)
+				joined <- err
+			}()
+			if test.early != nil {
+				test.early(h)
+				err = <-joined
+			} else {
+				h.up(64)
+				if err := <-joined; err != nil {
+					t.Fatal(err)
+				}
+				if err := h.peer.Grant("memory", h.region, Read|Write); err != nil {
+					t.Fatal(err)
+				}
+				test.late(h)
+				if test.want != "" {
+					select {
+					case <-h.peer.Fenced():
+					case <-ctx.Done():
+						t.Fatal("the peer was not ended")
+					}
+				} else {
+					good.transfer(ctx) // time for what was said to do harm
+				}
+				err = h.peer.Err()
+			}
+			switch {
+			case test.want == "" && err != nil:
+				t.Errorf("the peer was ended: %v", err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || !errors.Is(err, test.is)):
+				t.Errorf("%v; want it to say %q", err, test.want)
+			}
+			good.transfer(ctx)
+		})
+	}
+	if live := efa.Live(); len(live) > 0 {
+		t.Errorf("objects are left: %v", live)
+	}
+}

@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/verbs"
+)
+
+// A connection's first use is dear: NICs fetch what they know of the queue and
+// the keys, memory is touched for the first time, threads wake. Warm pays before
+// a transfer has to.
+
+// warmName names the memory that peers write to when they warm up. Names that
+// begin with 0 are the engine's own.
+const warmName = "\x00warm"
+
+// scratch is that memory, for all peers; what is in it means nothing.
+type scratch struct {
+	mu     sync.Mutex
+	buf    *verbs.Buffer
+	region *Region
+}
+
+func (s *scratch) get(e *Engine) (*Region, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.region != nil {
+		return s.region, nil
+	}
+	buf, err := verbs.NewBuffer(4096, verbs.BufferOptions{Populate: true})
+	if err != nil {
+		return nil, err
+	}
+	r, err := e.Register(buf.Bytes())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("memory to warm up with: %w", err), buf.Close())
+	}
+	s.buf, s.region = buf, r
+	return r, nil
+}
+
+// close frees the memory, once its region was closed.
+func (s *scratch) close() error {
+	if s.buf == nil {
+		return nil
+	}
+	return s.buf.Close()
+}
+
+// Warm moves a few bytes and a message over every rail to the peer that is
+// connected, and has the peer do the same, so that the first transfer is as fast
+// as others. It returns when all of it has arrived. No counter counts it.
+func (p *Peer) Warm(ctx context.Context) error {
+	p.warming.Lock()
+	defer p.warming.Unlock()
+	p.mu.Lock()
+	warmed := make(chan struct{})
+	p.warmed = warmed
+	p.mu.Unlock()
+	p.tell(message{kind: msgWarm})
+	if err := p.warm(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-warmed:
+		return nil
+	case <-p.fenced:
+		return p.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("%s has not warmed up its side: %w", p.name, context.Cause(ctx))
+	}
+}
+
+// warmBack does for the peer what it asked for.
+func (p *Peer) warmBack() error {
+	if !p.asked.CompareAndSwap(false, true) {
+		return fmt.Errorf("%w: it asks to be warmed up while it is", errProtocol)
+	}
+	p.e.ending.Add(1)
+	go func() {
+		defer p.e.ending.Done()
+		// What a transfer would meet, it will: this is a help and no more.
+		err := p.warm(p.e.ctx)
+		p.asked.Store(false)
+		if err != nil {
+			p.trouble(err)
+		}
+		p.tell(message{kind: msgWarmed})
+	}()
+	return nil
+}
+
+// warmedBack: the peer has.
+func (p *Peer) warmedBack() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.warmed == nil {
+		return fmt.Errorf("%w: it has warmed up unasked", errProtocol)
+	}
+	close(p.warmed)
+	p.warmed = nil
+	return nil
+}
+
+// warm warms up the way to the peer.
+func (p *Peer) warm(ctx context.Context) error {
+	own, err := p.e.scratch.get(p.e)
+	if err == nil {
+		_, err = p.grantName(warmName, own, Write)
+	}
+	if err != nil {
+		return err
+	}
+	target, err := p.Target(ctx, warmName)
+	if err == nil {
+		err = target.use(Write)
+	}
+	if err != nil {
+		return err
+	}
+	t := &Transfer{target: target, jobs: make([]job, len(p.at))}
+	t.left.Store(int32(len(p.at)))
+	for i, a := range p.at {
+		t.jobs[i] = job{t: t, w: a.w, at: a, kind: transfer.OpWrite, work: &t.work, region: own, target: target, dry: true, once: true}
+	}
+	p.gate.RLock()
+	if p.gone {
+		p.gate.RUnlock()
+		target.leave()
+		return p.Err()
+	}
+	for i := range t.jobs {
+		j := &t.jobs[i]
+		j.w.do(func() { j.at.warm(j) })
+	}
+	p.gate.RUnlock()
+	return t.Wait(ctx)
+}
+
+// warm posts to every rail that is connected and has room.
+func (a *peerAt) warm(j *job) {
+	a.active++
+	j.held++ // until all is posted
+	if a.err != nil {
+		j.fail(a.err)
+	}
+	piece := Segment{Length: transfer.MinMessage}
+	for _, l := range a.links {
+		for _, kind := range []transfer.OpKind{transfer.OpWrite, transfer.OpSend} {
+			if l == nil || !l.room() || kind == transfer.OpSend && l.credits == 0 || j.err != nil {
+				continue
+			}
+			if kind == transfer.OpSend {
+				l.credits--
+			}
+			l.stage(slot{job: j, kind: kind, piece: piece})
+			l.r.ring()
+		}
+	}
+	j.held--
+	j.settle()
+}
