@@ -93,8 +93,14 @@ func (a *peerAt) stage(n int) (took int) {
 	for took < n && len(a.notices) > 0 {
 		s := &a.notices[0]
 		l := a.free(true)
-		if l == nil || !s.sequence() {
-			break // no receive at the peer, or too many of the number on their way
+		if l == nil {
+			break // no receive at the peer
+		}
+		if !s.sequence() {
+			// Too many of the number are on their way: another worker's, perhaps,
+			// whose completions wake nobody here.
+			a.w.starved = true
+			break
 		}
 		s.job.held--
 		l.credits--

@@ -263,7 +263,7 @@ func (p *Peer) heard(m *message) error {
 		a := p.at[r.w.index]
 		what := *m
 		what.bytes = append([]byte(nil), m.bytes...)
-		r.w.do(func() { a.heard(r, &what) })
+		r.w.heed(func() { a.heard(r, &what) })
 		return nil
 	case msgGrant:
 		return p.granted(m)

@@ -29,6 +29,8 @@ type worker struct {
 	// peers that have something to post, in the order of their turns.
 	turns         []*peerAt
 	spare, served []*peerAt // room for the next list of them
+	// starved tells that a notice waits for another worker's.
+	starved bool
 	// cancels tells that some transfer was cancelled, or a region withdrawn.
 	cancels atomic.Bool
 
@@ -120,6 +122,19 @@ func (w *worker) do(f func()) {
 	w.poke()
 }
 
+// heed is do, for what a peer asks: one that asks faster than the worker answers
+// waits for it.
+func (w *worker) heed(f func()) {
+	if w.e.o.Manual == nil && w.pending.Load() > maxPending {
+		w.call(f)
+		return
+	}
+	w.do(f)
+}
+
+// maxPending is how many commands of peers wait at most.
+const maxPending = 4096
+
 // call has the worker call f and waits until it has; false if the worker ended.
 func (w *worker) call(f func()) bool {
 	done := make(chan struct{})
@@ -150,6 +165,7 @@ func (w *worker) poke() {
 
 // step does what there is to do, once; false if there was nothing.
 func (w *worker) step() bool {
+	w.starved = false
 	busy := w.pending.Load() != 0
 	if busy {
 		w.mu.Lock()
@@ -407,10 +423,16 @@ func bind(cpus []int) error {
 	return unix.SchedSetaffinity(0, &set)
 }
 
+// starvedTime is how long a worker sleeps at most whose notice waits for another's.
+const starvedTime = 200 * time.Microsecond
+
 // sleep waits until a rail has something, or there is a job, a command or an end.
 func (w *worker) sleep() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	if w.starved {
+		time.AfterFunc(starvedTime, cancel)
+	}
 	w.mu.Lock()
 	w.wake = cancel
 	w.mu.Unlock()
