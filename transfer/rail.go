@@ -66,8 +66,9 @@ type Rail interface {
 	// Disconnect ends a peer, connected or only offered. Once it has returned,
 	// the NIC takes nothing more from that peer: none of its writes lands, none
 	// of its reads sees anything. The notices and messages that had come before
-	// are still given by Poll, for the peer may know that they had. What this
-	// side had posted comes back from Poll, as Done where it is known to have
+	// are still given by Poll: a notice that the peer knows as Done is never
+	// lost. A message may be, for EFA's device takes a SEND from anybody, and
+	// one that came after the end is dropped here. What this side had posted comes back from Poll, as Done where it is known to have
 	// been carried out, else as Failed with ErrFlushed. When the last of all
 	// that was polled the number is free, and Offer uses it again. Whether what was in
 	// flight reached the peer is the peer's to say; a caller that connects the
@@ -146,7 +147,10 @@ const (
 	// OpWrite writes the local bytes to the remote place.
 	OpWrite OpKind = iota + 1
 	// OpNotify writes the local bytes, if there are any, and then hands the
-	// peer the immediate. Where the transport has none (iWARP) the rail sends a
+	// peer the immediate: whoever polled it finds these bytes in place. That is
+	// so of one request, whatever its packets' order (InfiniBand and RoCE raise
+	// the immediate with the last packet, behind the data; EFA when all packets
+	// have been placed), and of no other request before it. Where the transport has none (iWARP) the rail sends a
 	// message of its own, which the peer's rail turns back into a notice.
 	OpNotify
 	// OpSend sends the local bytes, MinMessage to MessageSize of them.
