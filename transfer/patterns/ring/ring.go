@@ -1,0 +1,183 @@
+package ring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/peerdirect/peerdirect/transfer/engine"
+	"github.com/peerdirect/peerdirect/transfer/patterns/internal/memory"
+)
+
+// Options say how a ring works. They are the same at all nodes.
+type Options struct {
+	Chunk int // elements; default 65536, which is 256 KiB
+	// Silence is how long a neighbour may give nothing while this node waits for
+	// it; default 1 minute. It bounds how much later than others a node may begin
+	// an operation.
+	Silence time.Duration
+}
+
+// Ring is a node's place in a ring. It does one operation at a time.
+type Ring struct {
+	rank, size int
+	chunk      int
+	silence    time.Duration
+	prev, next *engine.Peer
+
+	in, out *memory.Block  // slots: written by the node before; to be written to the next
+	slots   *engine.Target // of the next
+	credits *engine.Target // of the node before: where a notice needs no place, but a name
+	account *memory.Block  // what the next node gives credits by
+
+	operations  uint64
+	sent, taken uint64 // chunks
+	writes      [slots]*engine.Transfer
+	err         error // of the operation that was the last
+}
+
+// slots is how many a node has.
+const slots = 2
+
+// The numbers of notices, by slot.
+const (
+	arrived engine.Number = 1
+	credit  engine.Number = arrived + slots
+)
+
+const (
+	slotsName   = "ring/slots"
+	creditsName = "ring/credits"
+)
+
+// Errors that errors.Is finds.
+var (
+	// ErrMismatch: the nodes do not do the same.
+	ErrMismatch = errors.New("the nodes of the ring do not agree")
+	// ErrSilent: a neighbour gave nothing for Options.Silence.
+	ErrSilent = errors.New("the neighbour is silent")
+)
+
+// Join takes a place in a ring of size nodes: rank, from 0 on, between the node
+// before and the next one, which join meanwhile. In a ring of two both are the same
+// peer, in a ring of one there is none. The peers belong to the ring from then on:
+// it leaves them when it ends.
+func Join(ctx context.Context, e *engine.Engine, prev, next *engine.Peer, rank, size int, o Options) (*Ring, error) {
+	if o.Chunk == 0 {
+		o.Chunk = 64 << 10
+	}
+	if o.Silence == 0 {
+		o.Silence = time.Minute
+	}
+	switch {
+	case size < 1 || rank < 0 || rank >= size:
+		return nil, fmt.Errorf("ring: place %d of %d", rank, size)
+	case o.Chunk < 1 || o.Chunk > 1<<28:
+		return nil, fmt.Errorf("ring: chunks of %d elements", o.Chunk)
+	case size > 1 && (prev == nil || next == nil) || size == 2 && prev != next:
+		return nil, fmt.Errorf("ring: place %d of %d has other neighbours than these", rank, size)
+	}
+	r := &Ring{rank: rank, size: size, chunk: o.Chunk, silence: o.Silence, prev: prev, next: next}
+	if size == 1 {
+		return r, nil
+	}
+	if err := r.join(ctx, e); err != nil {
+		return nil, errors.Join(fmt.Errorf("ring: place %d of %d: %w", rank, size, err), r.leave())
+	}
+	return r, nil
+}
+
+func (r *Ring) join(ctx context.Context, e *engine.Engine) (err error) {
+	for _, b := range []struct {
+		block **memory.Block
+		bytes int
+	}{{&r.in, slots * r.slotBytes()}, {&r.out, slots * r.slotBytes()}, {&r.account, 1}} {
+		if *b.block, err = memory.Allocate(e, b.bytes); err != nil {
+			return err
+		}
+	}
+	err = errors.Join(r.prev.Grant(slotsName, r.in.Region, engine.Write), r.next.Grant(creditsName, r.account.Region, engine.Write))
+	if err == nil {
+		r.slots, err = r.next.Target(ctx, slotsName)
+	}
+	if err == nil {
+		r.credits, err = r.prev.Target(ctx, creditsName)
+	}
+	if err == nil && r.slots.Length() != uint64(len(r.out.Bytes)) {
+		err = fmt.Errorf("%w: slots have %d bytes at the next node and %d at this one", ErrMismatch, r.slots.Length(), len(r.out.Bytes))
+	}
+	return err
+}
+
+// Close leaves the ring. It waits until the next node has taken what was sent to it,
+// or is gone, or the context ends. It may be called again.
+func (r *Ring) Close(ctx context.Context) error {
+	if r.size == 1 {
+		return nil
+	}
+	if r.err == nil {
+		r.err = engine.ErrClosed
+		for k := r.sent - min(r.sent, slots); k < r.sent; k++ {
+			// An error says that the node is gone, or will be.
+			_ = r.wait(ctx, r.next.Counter(credit+slot(k)), k/slots+1)
+		}
+	}
+	return r.leave()
+}
+
+// leave leaves the neighbours, which see it, and frees the slots.
+func (r *Ring) leave() error {
+	errs := make([]error, 2)
+	var both sync.WaitGroup
+	both.Go(func() { errs[0] = r.prev.Close() })
+	both.Go(func() { errs[1] = r.next.Close() })
+	both.Wait()
+	return errors.Join(errors.Join(errs...), r.in.Close(), r.out.Close(), r.account.Close())
+}
+
+// Part is where part p of a vector of n elements begins and ends.
+func (r *Ring) Part(p, n int) (from, to int) {
+	return p * n / r.size, (p + 1) * n / r.size
+}
+
+// ReduceScatter adds up the vectors of all nodes. Then x has the sum of the part
+// whose number is this node's rank; its other parts are of no use.
+func (r *Ring) ReduceScatter(ctx context.Context, x []float32) error {
+	return r.do(ctx, reduceScatter, x, func(o *operation) error { return r.steps(ctx, o, r.rank-1, add) })
+}
+
+// AllGather gives the part whose number is this node's rank to all others, and
+// brings theirs.
+func (r *Ring) AllGather(ctx context.Context, x []float32) error {
+	return r.do(ctx, allGather, x, func(o *operation) error { return r.steps(ctx, o, r.rank, put) })
+}
+
+// AllReduce adds up the vectors of all nodes. Then x has the sum.
+func (r *Ring) AllReduce(ctx context.Context, x []float32) error {
+	return r.do(ctx, allReduce, x, func(o *operation) error {
+		if err := r.steps(ctx, o, r.rank-1, add); err != nil {
+			return err
+		}
+		return r.steps(ctx, o, r.rank, put)
+	})
+}
+
+// do does an operation. If it fails, the ring has ended for this node and, since it
+// leaves, for the others.
+func (r *Ring) do(ctx context.Context, kind kind, x []float32, f func(*operation) error) error {
+	if r.err != nil {
+		return fmt.Errorf("ring: %v: the ring has ended: %w", kind, r.err)
+	}
+	if r.size == 1 {
+		return nil
+	}
+	r.operations++
+	err := f(&operation{kind: kind, number: r.operations, x: x})
+	if err != nil {
+		r.err = fmt.Errorf("ring: place %d of %d: %v of %d elements: %w", r.rank, r.size, kind, len(x), err)
+		return errors.Join(r.err, r.leave())
+	}
+	return nil
+}
