@@ -73,7 +73,6 @@ type benchRig struct {
 	all     []*Engine
 	ends    []*benchControl
 	moves   []Move // of scatter
-	flight  []*Transfer
 }
 
 // benchControl is a control connection that the rig pumps.

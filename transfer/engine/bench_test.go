@@ -128,14 +128,11 @@ func (r *benchRig) scatter(t testing.TB, rounds int, mark func()) {
 		for i := range r.peers {
 			r.moves = append(r.moves, r.pages(i, 1))
 		}
-		r.flight = make([]*Transfer, len(r.peers))
 	}
 	for range rounds {
-		for i, p := range r.peers {
-			var err error
-			if r.flight[i], err = p.Write(ctx, r.moves[i]); err != nil {
-				t.Fatal(err)
-			}
+		g, err := r.e.Scatter(ctx, r.moves)
+		if err != nil {
+			t.Fatal(err)
 		}
 		mark()
 		for posted := false; !posted; {
@@ -143,14 +140,20 @@ func (r *benchRig) scatter(t testing.TB, rounds int, mark func()) {
 			posted = len(r.e.workers[0].turns) == 0
 		}
 		mark()
-		for left := len(r.flight); left > 0; {
+		for !g.Ended() {
 			r.complete()
 			r.e.Step(0)
-			for left > 0 && r.flight[left-1].Ended() {
-				left--
-				r.flight[left].Release()
-			}
 		}
+		g.Release()
+	}
+}
+
+// TestScatterAllocatesNothing: for a call to 56 peers, from the call to the end.
+func TestScatterAllocatesNothing(t *testing.T) {
+	r := newBenchRig(t, benchShape{efa: true, rails: 4, peers: 56})
+	r.scatter(t, 100, func() {})
+	if n := testing.AllocsPerRun(100, func() { r.scatter(t, 1, func() {}) }); n != 0 && !raceEnabled {
+		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -15,17 +15,24 @@
 //	err = t.Wait(ctx)                                // the writer
 //	err = peer.Counter(7).Wait(ctx, 1)               // the owner
 //
+//	g, err := e.Scatter(ctx, moves)                  // to many peers, one handle
+//	err = peer.Send(ctx, order)                      // small messages, in order
+//	order, err := peer.Receive(ctx)
+//	err = e.Barrier(ctx, peers, "step")              // all have come
+//
 // # What is promised
 //
 // A rail is reliable and keeps no order (see [transfer.Rail]). So nothing is
 // inferred from an order: a transfer is cut into pieces, which any rail may take;
 // when all have completed, the notice is posted; whoever counts it finds every
-// byte in place.
+// byte in place. A transfer that is one piece goes with its notice as one request,
+// of which the rail promises the same: one way instead of three.
 //
 //   - A transfer ends exactly once, for everybody who asks the same way.
 //   - Once it has ended, however it did, nothing of it lands any more.
 //   - A notice counts once, also if its rail failed and it was sent again.
 //   - A counter is never set back: what comes before somebody waits is counted.
+//   - Messages come once and in order. One that a rail lost is sent again.
 //   - Once a peer's Fenced is closed, or a grant withdrawn, nothing of that peer
 //     lands there any more.
 //
@@ -46,6 +53,16 @@
 //
 // A failure that is the request's own fault (a key that the peer's NIC does not
 // know) ends its transfer.
+//
+// # How a transfer is divided
+//
+// Pieces have Options.MaxPiece bytes at most. A transfer that would make few is cut
+// so that each rail has a share, but into none below Options.MinShard. A worker's
+// share is 4 times that at least: 64 KiB by one worker, 128 KiB by two. What one
+// worker gets, and notifies, is one piece with its notice if it is one segment. In
+// the simulation of 32 NICs and 8 workers this took a scatter of 64 KiB to 56 peers
+// from 62 us to 32, its posting from 9.0 us to 1.8. Transfers begin with one worker
+// after the other, and that worker posts the notice.
 //
 // # Workers
 //

@@ -19,6 +19,10 @@ func (a *peerAt) heard(r *rail, m *message) {
 		a.offered(r, l, m)
 	case msgFenced:
 		a.fenced(r, l, m.generation)
+	case msgAsk:
+		a.answer(r, m)
+	case msgCounted, msgUncounted:
+		a.answered(m.count, m.kind == msgCounted)
 	default:
 		if l == nil || m.generation != l.generation || l.state == linkDown {
 			return // of a generation that is over

@@ -69,10 +69,7 @@ func (a *peerAt) dropNotices(err error) {
 			left = append(left, s)
 			continue
 		}
-		if s.marked {
-			_, sequence := splitImmediate(s.imm)
-			s.job.out.arrived(sequence)
-		}
+		s.over()
 		s.job.held--
 		s.job.fail(why)
 		s.job.settle()

@@ -22,6 +22,8 @@ type hostile struct {
 	mem  *transfer.Region
 	e    *Engine
 
+	bytes []byte // of mem
+
 	region *Region // of the engine, granted to the hostile peer as "memory"
 	peer   *Peer   // the hostile one, as the engine sees it; nil before it is up
 }
@@ -110,6 +112,15 @@ func (h *hostile) write(notify Notify) *Transfer {
 	return t
 }
 
+// letter posts what a rail carries as a message.
+func (h *hostile) letter(b []byte) {
+	h.t.Helper()
+	at := h.mem.At(0, uint32(copy(h.bytes, b)))
+	if _, err := h.rail.Post([]transfer.Op{{Kind: transfer.OpSend, Peer: h.id, Local: at}}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 // TestHostilePeers: whatever a peer says, at whatever time, ends that peer with a
 // clear error, or is nothing to it; another peer's transfers go on.
 func TestHostilePeers(t *testing.T) {
@@ -176,12 +187,51 @@ func TestHostilePeers(t *testing.T) {
 				}
 			}
 		}, want: "more than 4 numbers", is: errProtocol},
+		{name: "sends garbage by the rail", late: func(h *hostile) { h.letter([]byte("GET / HTTP/1.1\r\n\r\n")) }, want: "a letter that begins with", is: errProtocol},
+		{name: "sends a letter too far ahead", late: func(h *hostile) { h.letter(someLetter(letterData, letterWindow, "x")) }, want: "letter 32, where those before 32", is: errProtocol},
+		{name: "sends a letter of long ago", late: func(h *hostile) { h.letter(someLetter(letterData, 1<<32-letterWindow-1, "x")) }, want: "where those before 32", is: errProtocol},
+		{name: "sends a letter that lies about its length", late: func(h *hostile) { h.letter(append(someLetter(letterData, 0, "x"), 0)) }, want: "says that it has 1", is: errProtocol},
+		{name: "sends a letter twice", late: func(h *hostile) {
+			for range 2 {
+				h.letter(someLetter(letterData, 0, "x"))
+			}
+			if got, err := h.peer.Receive(h.ctx); err != nil || string(got) != "x" {
+				h.t.Errorf("%q, %v", got, err)
+			}
+		}},
+		{name: "received what was not sent", late: func(h *hostile) { h.say(message{kind: msgTaken, count: 1}) }, want: "received 1 messages; 0 were sent", is: errProtocol},
+		{name: "received less than before", late: func(h *hostile) { h.say(message{kind: msgTaken, count: 1<<32 - 1}) }},
+		{name: "comes to a barrier of no name", late: func(h *hostile) { h.letter(someLetter(letterCame, 1, "")) }, want: "name of 0 bytes", is: errProtocol},
+		{name: "breaks a barrier that nobody knows", late: func(h *hostile) { h.say(message{kind: msgBroke, count: 1, name: "x"}) }},
 		{name: "does not confirm a fence", late: func(h *hostile) {
 			h.rail.Close()
 			if err := h.write(Notify{}).Wait(h.ctx); !errors.Is(err, ErrLost) {
 				h.t.Errorf("a write whose rail was never fenced: %v", err)
 			}
 		}, want: "did not confirm", is: ErrLost},
+		{name: "does not tell what came", late: func(h *hostile) {
+			h.rail.Close()
+			w := h.write(Counts(1))
+			h.hear(msgFenced)
+			link(h, msgFenced, 1, 0)
+			h.hear(msgAsk)
+			if err := w.Wait(h.ctx); !errors.Is(err, ErrLost) {
+				h.t.Errorf("a write of which it did not tell whether it came: %v", err)
+			}
+		}, want: "did not tell", is: ErrLost},
+		{name: "asks what it knows, and answers unasked", late: func(h *hostile) {
+			for _, kind := range []msgKind{msgAsk, msgCounted, msgUncounted} {
+				link(h, kind, 7, 3<<sequenceBits)
+			}
+			if m := h.hear(msgUncounted); m.generation != 7 || m.count != 3<<sequenceBits {
+				h.t.Errorf("the answer: %+v", m)
+			}
+		}},
+		{name: "asks for all numbers", late: func(h *hostile) {
+			for n := range uint32(6) {
+				link(h, msgAsk, 1, n<<sequenceBits)
+			}
+		}, want: "more than 4 numbers", is: errProtocol},
 		{name: "never has a rail again", late: func(h *hostile) {
 			link(h, msgFenced, 1, 0)
 			if err := h.write(Notify{}).Wait(h.ctx); !errors.Is(err, ErrLost) {
@@ -226,7 +276,8 @@ func TestHostilePeers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer buf.Close()
-			if h.mem, err = h.rail.Register(buf.Bytes()); err != nil {
+			h.bytes = buf.Bytes()
+			if h.mem, err = h.rail.Register(h.bytes); err != nil {
 				t.Fatal(err)
 			}
 			defer h.mem.Close()

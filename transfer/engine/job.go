@@ -21,6 +21,7 @@ type job struct {
 	notify bool
 	number Number
 	out    *outgoing // of that number
+	single bool      // it is one piece, which may carry the notice
 
 	flight int    // requests posted, or staged, that have not come back
 	held   int    // requests that wait until their failed rail is fenced
@@ -59,7 +60,27 @@ func (j *job) stage(l *link) bool {
 		j.dry = true
 		return false
 	}
+	j.single = false
 	l.stagePiece(j, &piece)
+	return true
+}
+
+// stageNotified stages a transfer that is one piece together with its notice; false
+// if there is no receive for it at the peer, or no sequence. Then the bytes go
+// alone.
+func (j *job) stageNotified() bool {
+	l := j.at.free(true)
+	if l == nil {
+		return false
+	}
+	s := slot{job: j, kind: transfer.OpNotify}
+	if !s.sequence() {
+		return false
+	}
+	j.c.next(j.work, &s.piece)
+	j.dry, j.single, j.notify = true, false, false
+	l.credits--
+	l.stage(s)
 	return true
 }
 
@@ -105,8 +126,10 @@ func (j *job) halted() error {
 	return nil
 }
 
-// settle ends the job if nothing of it is left to do. The last job of a transfer
-// to have its bytes placed posts the notice.
+// settle ends the job if nothing of it is left to do. The first job of a transfer
+// posts the notice, once the last has its bytes placed: transfers begin with a
+// worker after the other, so notices spread, which they would not if the worker
+// that ends last had one more to post.
 func (j *job) settle() {
 	if j.ended || j.queued || j.flight > 0 || j.held > 0 || j.more() {
 		return
@@ -114,14 +137,21 @@ func (j *job) settle() {
 	if j.notify {
 		j.notify = false
 		j.show()
-		if j.t.moving.Add(-1) == 0 && j.t.failed() == nil && j.halted() == nil {
-			j.at.notices = append(j.at.notices, slot{job: j, kind: transfer.OpNotify})
-			j.held++ // until it is staged
-			j.at.turn()
+		first := &j.t.jobs[0]
+		last := j.t.moving.Add(-1) == 0
+		switch {
+		case j != first:
+			if err := j.halted(); err != nil {
+				j.fail(err)
+			}
+			if last {
+				first.others()
+			}
+		case !last:
+			j.held++ // until the others are
 			return
-		}
-		if err := j.halted(); err != nil {
-			j.fail(err)
+		case j.postNotice():
+			return
 		}
 	}
 	j.ended = true
@@ -129,6 +159,30 @@ func (j *job) settle() {
 	j.at.active--
 	j.at.finished()
 	j.t.finish()
+}
+
+// others has the first job go on when all others have their bytes placed, or have
+// failed. It waits for that, so its worker is known.
+func (j *job) others() {
+	j.at.w.do(func() {
+		if j.held--; !j.postNotice() {
+			j.settle()
+		}
+	})
+}
+
+// postNotice has the notice posted, unless the transfer has failed.
+func (j *job) postNotice() bool {
+	if err := j.halted(); err != nil {
+		j.fail(err)
+	}
+	if j.t.failed() != nil {
+		return false
+	}
+	j.held++ // until it is staged
+	j.at.notices = append(j.at.notices, slot{job: j, kind: transfer.OpNotify})
+	j.at.turn()
+	return true
 }
 
 // faultOfRequest tells whether an error is the request's own, which it would

@@ -32,12 +32,25 @@ const (
 	// msgWarm: the peer is to warm up its way here; msgWarmed: it has.
 	msgWarm
 	msgWarmed
+	// msgTaken: so many letters were received in all.
+	msgTaken
+	// msgBroke: the round of a barrier, by its name, will not be complete, and why.
+	msgBroke
+	// msgCame: what a letter may have failed to say, that the sender has come to a
+	// barrier's round.
+	msgCame
+	// msgAsk: whether the notice of this immediate was counted, which went by a rail
+	// that is fenced; msgCounted and msgUncounted answer.
+	msgAsk
+	msgCounted
+	msgUncounted
 )
 
 const (
 	protocolVersion = 1
 	maxName         = 255
 	maxOffer        = 4 << 10
+	maxReason       = 512
 )
 
 // message is what any of them holds. Integers are big-endian.
@@ -48,7 +61,7 @@ type message struct {
 	count       uint32
 	incarnation uint64
 	name        string
-	bytes       []byte // offer, or Remote
+	bytes       []byte // offer, Remote or reason
 }
 
 // append serialises the message's payload.
@@ -63,12 +76,18 @@ func (m *message) append(b []byte) []byte {
 	case msgOffer:
 		b = m.link(b)
 		b = append(b, m.bytes...)
-	case msgReady, msgCredit:
+	case msgReady, msgCredit, msgAsk, msgCounted, msgUncounted:
 		b = m.link(b)
 		b = binary.BigEndian.AppendUint32(b, m.count)
 	case msgFenced:
 		b = m.link(b)
+	case msgTaken:
+		b = binary.BigEndian.AppendUint32(b, m.count)
 	case msgGrant:
+		name()
+		b = append(b, m.bytes...)
+	case msgBroke, msgCame:
+		b = binary.BigEndian.AppendUint32(b, m.count)
 		name()
 		b = append(b, m.bytes...)
 	case msgWithdraw, msgWithdrawn:
@@ -134,8 +153,8 @@ func (m *message) parse(kind uint16, b []byte) error {
 		if m.bytes, b = b, nil; len(m.bytes) > maxOffer {
 			return fmt.Errorf("%w: an offer of %d bytes", errProtocol, len(m.bytes))
 		}
-	case msgReady, msgCredit:
-		if !link() {
+	case msgReady, msgCredit, msgAsk, msgCounted, msgUncounted, msgTaken:
+		if m.kind != msgTaken && !link() {
 			return short
 		}
 		n, ok := number(4)
@@ -152,6 +171,17 @@ func (m *message) parse(kind uint16, b []byte) error {
 			return short
 		}
 		m.bytes, b = b, nil
+	case msgBroke, msgCame:
+		n, ok := number(4)
+		if !ok || !name() {
+			return short
+		}
+		if m.count = uint32(n); m.kind == msgBroke {
+			m.bytes, b = b, nil
+		}
+		if m.name == "" || len(m.bytes) > maxReason {
+			return fmt.Errorf("%w: a barrier %q, and a reason of %d bytes", errProtocol, m.name, len(m.bytes))
+		}
 	case msgWithdraw, msgWithdrawn:
 		if !name() {
 			return short

@@ -20,6 +20,12 @@ var someMessages = []message{
 	{kind: msgWithdrawn, name: "kv"},
 	{kind: msgWarm},
 	{kind: msgWarmed},
+	{kind: msgTaken, count: 1<<32 - 1},
+	{kind: msgCame, count: 2, name: "step"},
+	{kind: msgAsk, rail: 1, generation: 2, count: 1<<31 + 5},
+	{kind: msgCounted, rail: 1, generation: 2, count: 7},
+	{kind: msgUncounted, generation: 2, count: 8},
+	{kind: msgBroke, count: 3, name: "step", bytes: []byte("node1 is gone")},
 }
 
 func TestMessagesComeBack(t *testing.T) {

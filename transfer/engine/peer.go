@@ -38,10 +38,15 @@ type Peer struct {
 
 	at       []*peerAt // by worker
 	counters counters
-	workers  atomic.Int32  // that still have something of the peer
-	idle     chan struct{} // none has
-	fenced   chan struct{} // nothing of the peer lands any more
-	up       chan struct{} // one rail is connected
+	own      Target // of what names no region of the peer's
+	in       inbox
+	out      outbox
+	meetings map[string]*meeting // barriers, by name; under the engine's lock of them
+	workers  atomic.Int32        // that still have something of the peer
+	idle     chan struct{}       // none has
+	ended    chan struct{}       // the peer is gone
+	fenced   chan struct{}       // nothing of the peer lands any more
+	up       chan struct{}       // one rail is connected
 	upOnce   sync.Once
 	endOnce  sync.Once
 
@@ -79,6 +84,10 @@ func (p *Peer) Err() error {
 	return p.err
 }
 
+// Gone is closed when the peer is gone, and Err tells why: transfers to it fail.
+// Some of what it wrote may land still, until Fenced.
+func (p *Peer) Gone() <-chan struct{} { return p.ended }
+
 // Fenced is closed when the peer is gone and no NIC of this side takes anything
 // of it any more: what it could write is free.
 func (p *Peer) Fenced() <-chan struct{} { return p.fenced }
@@ -107,14 +116,6 @@ func (p *Peer) outgoing(n Number) *outgoing {
 	return o
 }
 
-// tell sends a message; a connection that takes none has ended, which its
-// reader finds.
-func (p *Peer) tell(m message) {
-	if err := p.control.Send(uint16(m.kind), m.append(nil)); err != nil {
-		p.end(fmt.Errorf("%w: tell %s: %w", ErrLost, p.name, err))
-	}
-}
-
 // trouble notes what went wrong with a rail, for the error of a peer that is lost
 // later.
 func (p *Peer) trouble(err error) {
@@ -139,6 +140,7 @@ func (p *Peer) end(err error) {
 		p.gate.Lock()
 		p.gone = true // whoever sees it finds the error
 		p.gate.Unlock()
+		close(p.ended)
 		for t := range timers {
 			t.stop()
 		}
@@ -148,6 +150,9 @@ func (p *Peer) end(err error) {
 		}
 		p.upOnce.Do(func() { close(p.up) })
 		p.counters.each(func(c *Counter) { c.end(err) })
+		p.in.end(err)
+		p.out.end(err)
+		p.e.barriers.change()
 		if p.e.o.Manual != nil {
 			p.control.Close()
 			return // the last worker does the rest
@@ -155,6 +160,7 @@ func (p *Peer) end(err error) {
 		go func() {
 			p.control.Close()
 			<-p.idle
+			p.out.close()
 			close(p.fenced)
 			p.e.ending.Done()
 		}()
@@ -168,6 +174,7 @@ func (p *Peer) workerDone() {
 	}
 	close(p.idle)
 	if p.e.o.Manual != nil {
+		p.out.close()
 		close(p.fenced)
 		p.e.ending.Done()
 	}
@@ -217,66 +224,4 @@ func (e *Engine) later(d time.Duration, f func()) (stop func()) {
 	}
 	t := time.AfterFunc(d, f)
 	return func() { t.Stop() }
-}
-
-// read acts on what the peer says until it is gone.
-func (p *Peer) read() {
-	defer p.e.ending.Done()
-	for {
-		kind, payload, err := p.control.Receive(p.e.ctx)
-		over := err != nil
-		if !over {
-			err = p.take(kind, payload)
-		}
-		switch {
-		case err == nil:
-			continue
-		case p.e.ctx.Err() != nil:
-			err = fmt.Errorf("%w: the engine was closed", ErrClosed)
-		case over && p.control.Left():
-			err = fmt.Errorf("%w: %s has left", ErrLost, p.name)
-		default:
-			err = fmt.Errorf("%w: %s: %w", ErrLost, p.name, err)
-		}
-		p.end(err)
-		return
-	}
-}
-
-// take acts on a message as it came.
-func (p *Peer) take(kind uint16, payload []byte) error {
-	var m message
-	if err := m.parse(kind, payload); err != nil {
-		return err
-	}
-	return p.heard(&m)
-}
-
-// heard acts on a message.
-func (p *Peer) heard(m *message) error {
-	switch m.kind {
-	case msgOffer, msgReady, msgFenced, msgCredit:
-		if m.rail >= p.rails {
-			return fmt.Errorf("%w: it speaks of rail %d; %d are connected", errProtocol, m.rail, p.rails)
-		}
-		r := p.e.rails[m.rail]
-		a := p.at[r.w.index]
-		what := *m
-		what.bytes = append([]byte(nil), m.bytes...)
-		r.w.heed(func() { a.heard(r, &what) })
-		return nil
-	case msgGrant:
-		return p.granted(m)
-	case msgWithdraw:
-		p.withdrawn(m.name)
-		return nil
-	case msgWithdrawn:
-		p.confirmed(m.name)
-		return nil
-	case msgWarm:
-		return p.warmBack()
-	case msgWarmed:
-		return p.warmedBack()
-	}
-	return fmt.Errorf("%w: a message of type %d now", errProtocol, m.kind)
 }

@@ -39,7 +39,7 @@ type Move struct {
 // Write begins to write into the peer's region. The lists belong to the transfer
 // until it has ended. The context bounds the wait for a place in the queue only.
 func (p *Peer) Write(ctx context.Context, m Move) (*Transfer, error) {
-	return p.begin(ctx, transfer.OpWrite, Write, m)
+	return p.begin(ctx, transfer.OpWrite, Write, &m)
 }
 
 // Read begins to read from the peer's region.
@@ -47,10 +47,39 @@ func (p *Peer) Read(ctx context.Context, m Move) (*Transfer, error) {
 	if m.Notify.on {
 		return nil, errors.New("read: the peer takes no part in it and counts nothing: notify by a write")
 	}
-	return p.begin(ctx, transfer.OpRead, Read, m)
+	return p.begin(ctx, transfer.OpRead, Read, &m)
 }
 
-func (p *Peer) begin(ctx context.Context, kind transfer.OpKind, need Rights, m Move) (*Transfer, error) {
+// Notify has the peer count a number, without any bytes. It takes no region, and is
+// no promise about other transfers: name the number in their moves for that.
+func (p *Peer) Notify(ctx context.Context, n Number) (*Transfer, error) {
+	t := transfers.Get().(*Transfer)
+	t.target = &p.own
+	p.own.users.Add(1)
+	p.divide(t, &job{t: t, kind: transfer.OpWrite, target: &p.own, notify: true, number: n, out: p.outgoing(n)})
+	return p.start(ctx, t)
+}
+
+func (p *Peer) begin(ctx context.Context, kind transfer.OpKind, need Rights, m *Move) (*Transfer, error) {
+	t, err := p.prepare(kind, need, m)
+	if err != nil {
+		return nil, err
+	}
+	return p.start(ctx, t)
+}
+
+// start submits a transfer; one of which nothing could be queued is an error.
+func (p *Peer) start(ctx context.Context, t *Transfer) (*Transfer, error) {
+	if n, err := p.submit(ctx, t); n == 0 && err != nil {
+		t.Release() // it has ended, and nobody else knows of it
+		return nil, err
+	}
+	return t, nil
+}
+
+// prepare checks a move, and makes a transfer of it that uses its target. It is
+// to be submitted, or dropped.
+func (p *Peer) prepare(kind transfer.OpKind, need Rights, m *Move) (*Transfer, error) {
 	switch {
 	case m.Local == nil || m.Remote == nil:
 		return nil, errors.New("a transfer takes a region of each side")
@@ -73,27 +102,47 @@ func (p *Peer) begin(ctx context.Context, kind transfer.OpKind, need Rights, m M
 	}
 	t.bytes, t.target = bytes, m.Remote
 	t.work.most = p.piece(bytes)
+	if m.Notify.on && t.work.units() == 1 && bytes <= p.share() {
+		t.work.most = uint64(p.e.o.MaxPiece) // whole, with its notice, if it may be
+	}
 	proto := job{t: t, kind: kind, region: m.Local, target: m.Remote, notify: m.Notify.on, number: m.Notify.number}
 	if m.Notify.on {
 		proto.out = p.outgoing(m.Notify.number)
 	}
 	p.divide(t, &proto)
-	for i := range t.jobs {
-		if err := p.queue(ctx, &t.jobs[i]); err != nil {
-			if i == 0 {
-				m.Remote.leave()
-				return nil, err
-			}
-			// Some of it is under way: the rest fails, and so does the whole.
-			t.fail(err)
-			t.Cancel()
-			for range t.jobs[i:] {
-				t.finish()
-			}
-			break
+	return t, nil
+}
+
+// drop gives up a transfer that was prepared and not submitted.
+func (t *Transfer) drop() {
+	t.target.leave()
+	t.Release()
+}
+
+// submit queues a transfer's jobs and tells how many. Where one cannot be queued,
+// the transfer fails, and ends with those that were.
+func (p *Peer) submit(ctx context.Context, t *Transfer) (queued int, err error) {
+	many := len(t.jobs)
+	for queued < many && err == nil {
+		if err = p.queue(ctx, &t.jobs[queued]); err == nil {
+			queued++
 		}
 	}
-	return t, nil
+	if err == nil {
+		return queued, nil
+	}
+	t.fail(err)
+	if queued > 0 {
+		t.Cancel()
+	}
+	notify := t.jobs[many-1].notify // it was not queued
+	for range many - queued {
+		if notify && t.moving.Add(-1) == 0 && queued > 0 {
+			t.jobs[0].others()
+		}
+		t.finish()
+	}
+	return queued, err
 }
 
 // piece is the most bytes of a request: a transfer that would make few of them is
@@ -107,15 +156,24 @@ func (p *Peer) piece(bytes uint64) uint64 {
 	return most
 }
 
+// leastShare is how many times MinShard a worker's share of a transfer has at
+// least. In the simulation of 32 NICs and 8 workers a scatter of 64 KiB to 56 peers
+// was posted in 9.0 us with a share for each worker, in 4.5 with shares of 2 and in
+// 3.1 with shares of 4 times MinShard, and its latency fell as well.
+const leastShare = 4
+
+func (p *Peer) share() uint64 { return leastShare * uint64(p.e.o.MinShard) }
+
 // divide makes the jobs of a transfer: a share for each worker that has rails to
-// the peer. One that is not worth it goes to one of them.
+// the peer, of those that it is worth.
 func (p *Peer) divide(t *Transfer, proto *job) {
 	workers := p.e.workers[:p.workersUp]
 	units := t.work.units()
 	n := len(workers)
-	if n == 1 || t.bytes < 2*t.work.most {
-		n = 1
-	} else if units < n {
+	if share := p.share(); t.bytes < uint64(n)*share {
+		n = max(1, int(t.bytes/share))
+	}
+	if n > 1 && units < n {
 		t.work.cut(n)
 		units = t.work.units()
 	}
@@ -124,6 +182,7 @@ func (p *Peer) divide(t *Transfer, proto *job) {
 		t.jobs = make([]job, min(n, units))
 	}
 	n = len(t.jobs)
+	proto.single = proto.notify && units == 1 && t.bytes > 0 && t.bytes <= t.work.most
 	t.left.Store(int32(n))
 	t.moving.Store(int32(n))
 	first := int(p.next.Add(1))

@@ -35,6 +35,7 @@ type Transfer struct {
 	ended  atomic.Bool
 	cancel atomic.Bool
 	target *Target
+	owner  owner // who is told of the end, last; nil: nobody
 	work   work
 	jobs   []job
 	own    [1]job // for a transfer that has no more
@@ -45,6 +46,9 @@ type Transfer struct {
 	then []func(error)
 }
 
+// owner is what a transfer is a part of.
+type owner interface{ partEnded() }
+
 // transfers are those that were released.
 var transfers = sync.Pool{New: func() any { return new(Transfer) }}
 
@@ -52,7 +56,7 @@ var transfers = sync.Pool{New: func() any { return new(Transfer) }}
 // they allocate nothing. Nobody may use it any more.
 func (t *Transfer) Release() {
 	t.mu.Lock()
-	t.bytes, t.target, t.jobs, t.work = 0, nil, nil, work{}
+	t.bytes, t.target, t.owner, t.jobs, t.work = 0, nil, nil, nil, work{}
 	t.own[0] = job{}
 	t.err, t.done, t.then = nil, nil, nil
 	t.moved.Store(0)
@@ -160,11 +164,14 @@ func (t *Transfer) finish() {
 	if t.done != nil {
 		close(t.done)
 	}
-	err, then, target := t.err, t.then, t.target
+	err, then, target, owner := t.err, t.then, t.target, t.owner
 	t.then = nil
 	target.leave()
 	t.mu.Unlock()
 	for _, f := range then {
 		f(err)
+	}
+	if owner != nil {
+		owner.partEnded()
 	}
 }

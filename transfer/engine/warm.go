@@ -18,29 +18,38 @@ import (
 // begin with 0 are the engine's own.
 const warmName = "\x00warm"
 
-// scratch is that memory, for all peers; what is in it means nothing.
+// scratch is that memory, for all peers; what is in it means nothing. The blank
+// letter is a region of its own, which no peer can write.
 type scratch struct {
-	mu     sync.Mutex
-	buf    *verbs.Buffer
-	region *Region
+	mu    sync.Mutex
+	buf   *verbs.Buffer
+	own   *Region
+	blank *Region
 }
 
-func (s *scratch) get(e *Engine) (*Region, error) {
+func (s *scratch) get(e *Engine) (own, blank *Region, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.region != nil {
-		return s.region, nil
+	if s.own != nil {
+		return s.own, s.blank, nil
 	}
-	buf, err := verbs.NewBuffer(4096, verbs.BufferOptions{Populate: true})
+	const page = 4096
+	buf, err := verbs.NewBuffer(2*page, verbs.BufferOptions{Populate: true})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	r, err := e.Register(buf.Bytes())
+	mem := buf.Bytes()
+	putLetter(mem[page:], letterBlank, 0, 0)
+	if own, err = e.Register(mem[:page]); err == nil {
+		if blank, err = e.Register(mem[page:]); err != nil {
+			err = errors.Join(err, own.Close())
+		}
+	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("memory to warm up with: %w", err), buf.Close())
+		return nil, nil, errors.Join(fmt.Errorf("memory to warm up with: %w", err), buf.Close())
 	}
-	s.buf, s.region = buf, r
-	return r, nil
+	s.buf, s.own, s.blank = buf, own, blank
+	return own, blank, nil
 }
 
 // close frees the memory, once its region was closed.
@@ -108,7 +117,7 @@ func (p *Peer) warmedBack() error {
 
 // warm warms up the way to the peer.
 func (p *Peer) warm(ctx context.Context) error {
-	own, err := p.e.scratch.get(p.e)
+	own, blank, err := p.e.scratch.get(p.e)
 	if err == nil {
 		_, err = p.grantName(warmName, own, Write)
 	}
@@ -122,10 +131,12 @@ func (p *Peer) warm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t := &Transfer{target: target, jobs: make([]job, len(p.at))}
-	t.left.Store(int32(len(p.at)))
+	t := &Transfer{target: target, jobs: make([]job, 2*len(p.at))}
+	t.left.Store(int32(len(t.jobs)))
 	for i, a := range p.at {
-		t.jobs[i] = job{t: t, w: a.w, at: a, kind: transfer.OpWrite, work: &t.work, region: own, target: target, dry: true, once: true}
+		write := job{t: t, w: a.w, at: a, kind: transfer.OpWrite, work: &t.work, region: own, target: target, dry: true, once: true}
+		t.jobs[2*i], t.jobs[2*i+1] = write, write
+		t.jobs[2*i+1].kind, t.jobs[2*i+1].region = transfer.OpSend, blank
 	}
 	p.gate.RLock()
 	if p.gone {
@@ -148,18 +159,16 @@ func (a *peerAt) warm(j *job) {
 	if a.err != nil {
 		j.fail(a.err)
 	}
-	piece := Segment{Length: transfer.MinMessage}
+	one := slot{job: j, kind: j.kind, piece: Segment{Length: transfer.MinMessage}}
 	for _, l := range a.links {
-		for _, kind := range []transfer.OpKind{transfer.OpWrite, transfer.OpSend} {
-			if l == nil || !l.room() || kind == transfer.OpSend && l.credits == 0 || j.err != nil {
-				continue
-			}
-			if kind == transfer.OpSend {
-				l.credits--
-			}
-			l.stage(slot{job: j, kind: kind, piece: piece})
-			l.r.ring()
+		if l == nil || !l.room() || one.takesReceive() && l.credits == 0 || j.err != nil {
+			continue
 		}
+		if one.takesReceive() {
+			l.credits--
+		}
+		l.stage(one)
+		l.r.ring()
 	}
 	j.held--
 	j.settle()

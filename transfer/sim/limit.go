@@ -15,8 +15,9 @@ type Limit struct {
 	Posting time.Duration `json:"call_to_last_post_ns,omitzero"`
 }
 
-// limit computes it. Of a transfer each page is a request, and one is the notice;
-// what a scatter writes to all peers counts as one transfer.
+// limit computes it. Of a transfer each page is a request, and one is the notice,
+// unless a single page carries it; what a scatter writes to all peers counts as one
+// transfer.
 //
 //   - A NIC is occupied by a page for its bytes or Request, whichever is longer,
 //     and the notice for Request; all of it goes by all NICs evenly.
@@ -36,13 +37,17 @@ func (r *Run) limit() Limit {
 		operations, window = r.Nodes-1, 1
 	}
 	pages := Time(operations * r.Pages)
-	requests := pages + Time(operations)
+	notices := Time(operations)
+	if r.Pages == 1 {
+		notices = 0
+	}
+	requests := pages + notices
 	bits := float64(pages) * float64(r.Page) * 8
 	onNICs := pages * max(s.wire(r.Page), request)
 	onCores := Time(operations)*p.command + requests*(p.post+p.completion) + requests*p.doorbell/Time(r.Batch)
 
 	rate := func(per Time, over int) float64 { return bits * float64(over) / per.Seconds() / 1e9 }
-	l := Limit{Gbits: rate(onNICs+Time(operations)*request, s.NICs), By: "line"}
+	l := Limit{Gbits: rate(onNICs+notices*request, s.NICs), By: "line"}
 	if s.wire(r.Page) < request {
 		l.By = "requests"
 	}
@@ -57,6 +62,12 @@ func (r *Run) limit() Limit {
 	found := p.poll + p.completion
 	ways := p.step + p.command + post + 2*latency + found + post + request + 2*latency + found
 	alone := ways + max(onNICs/Time(s.NICs), request)
+	if r.Pages == 1 { // a page in one request, of which a NIC has a few
+		each := Time((operations + s.NICs - 1) / s.NICs)
+		if one := p.step + p.command + post + 2*latency + found; one+each*max(s.wire(r.Page), request) < alone {
+			ways, alone = one, one+each*max(s.wire(r.Page), request)
+		}
+	}
 	if g := float64(window) * rate(alone, 1); g < l.Gbits {
 		l.Gbits, l.By = g, "window"
 	}

@@ -142,9 +142,12 @@ func TestUtilisation(t *testing.T) {
 		// Two cores, at prices of which a page's would be 105 us.
 		{Run{Page: page, Model: Model{Costs: Costs{Factor: 1000}}}, "CPU",
 			2 * 64 * 5242.88 / 4 / (1000 * (145 + 65*(60+42) + 65*75./16)), 0.8},
-		// One transfer at a time, of one page, whose parts go by all four NICs.
+		// One transfer at a time, of one page, which goes whole, with its notice.
 		{Run{Page: page, Pages: 1, Window: 1, Model: Model{Costs: Costs{Factor: 1e-3}}}, "window",
-			5242.88 / 4 / (5242.88/4 + 950 + 4*8000), 0.85},
+			5242.88 / 4 / (5242.88 + 2*8000), 0.85},
+		// Of four pages, whose notice follows.
+		{Run{Page: page, Pages: 4, Window: 1, Model: Model{Costs: Costs{Factor: 1e-3}}}, "window",
+			4 * 5242.88 / 4 / (5242.88 + 950 + 4*8000), 0.85},
 	} {
 		test.run.Shape = small
 		f, err := Simulate(context.Background(), test.run)

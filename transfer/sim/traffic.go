@@ -175,7 +175,7 @@ func (t *traffic) next(source int) {
 func (t *traffic) scatter() {
 	var at, first, last Time
 	t.w.posted = func(n *NIC, op *transfer.Op) {
-		if op.Kind == transfer.OpWrite {
+		if op.Local.Length > 0 {
 			last = n.core.clock
 			if first == 0 {
 				first = last
