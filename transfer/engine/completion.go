@@ -36,6 +36,7 @@ func (r *rail) completed(c *transfer.Completion) {
 		j.flight--
 		j.placed(length)
 		r.count.done++
+		l.at.done++
 		r.count.bytes += length
 		if notice {
 			_, sequence := splitImmediate(imm)
@@ -102,4 +103,4 @@ func (r *rail) failed(id uint32, err error) {
 
 // maxTries is how many rails may fail under one request before it is held to be
 // the cause.
-const maxTries = 4
+const maxTries = 16

@@ -187,3 +187,21 @@ func TestWrongKeyBlamesTheRequest(t *testing.T) {
 	a.done(a.write(b, engine.Counts(1), engine.Segment{Length: 100}))
 	b.counted(a, 1, 1)
 }
+
+// TestRailsThatCarryNothing: a peer whose only NIC is cut off while its control
+// connection lives is taken for lost, by who writes and, told by that, by who waits.
+func TestRailsThatCarryNothing(t *testing.T) {
+	o := quick(2, 1)
+	o.Engine.RailTime = 500 * time.Millisecond
+	c := newCluster(t, o)
+	a, b := c.nodes[0], c.nodes[1]
+	a.done(a.write(b, engine.Counts(1), engine.Segment{Length: 100}))
+	c.faults(1, 0).Set(device.FaultPlan{LinkDown: true})
+	w := a.write(b, engine.Counts(1), engine.Segment{Length: 100})
+	if err := w.Wait(within(t)); !errors.Is(err, engine.ErrLost) {
+		t.Errorf("a write to a NIC that is cut off: %v", err)
+	}
+	if err := b.peers[a].Counter(1).Wait(within(t), 2); !errors.Is(err, engine.ErrLost) {
+		t.Errorf("waiting behind a NIC that is cut off: %v", err)
+	}
+}

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 // newer tells whether generation a came after b. They are counted around.
@@ -185,6 +186,7 @@ func (p *Peer) railDown(a *peerAt) {
 func (p *Peer) railFailed(l *link, err error) {
 	p.trouble(err)
 	p.tell(message{kind: msgFenced, rail: l.theirs, generation: l.generation})
+	p.watch()
 	p.again(l.r, l.generation)
 	if l.fenced {
 		return
@@ -196,6 +198,43 @@ func (p *Peer) railFailed(l *link, err error) {
 			}
 		})
 	})
+}
+
+// watch begins to look, after a rail has failed, whether any carries something: EFA's
+// come up without the wire's doing anything for it.
+func (p *Peer) watch() {
+	p.fails.Add(1)
+	if p.watched.Swap(true) {
+		return
+	}
+	p.sum(func(done uint64, _ int) {
+		fails := p.fails.Load()
+		p.after(p.e.o.RailTime, func() {
+			p.sum(func(now uint64, waiting int) {
+				p.watched.Store(false)
+				if now == done && waiting > 0 && p.fails.Load() > fails {
+					p.end(fmt.Errorf("%w: rails to %s came up and failed for %v, and carried nothing of what waits", ErrLost, p.name, p.e.o.RailTime))
+				}
+			})
+		})
+	})
+}
+
+// sum has f called, by a worker, with the requests that were carried out and the
+// jobs that have not ended, of all workers.
+func (p *Peer) sum(f func(done uint64, waiting int)) {
+	var done atomic.Uint64
+	var waiting, left atomic.Int32
+	left.Store(int32(len(p.at)))
+	for _, a := range p.at {
+		a.w.do(func() {
+			done.Add(a.done)
+			waiting.Add(int32(a.active))
+			if left.Add(-1) == 0 {
+				f(done.Load(), int(waiting.Load()))
+			}
+		})
+	}
 }
 
 func (p *Peer) again(r *rail, generation uint32) {

@@ -46,7 +46,8 @@ type Options struct {
 	// fenced before it is taken for lost; default 5 s.
 	FenceTime time.Duration
 	// RailTime is how long a peer whose control connection lives may be without
-	// any rail before it is taken for lost; default 30 s.
+	// any rail, or with rails that fail again and again and carry nothing of what
+	// waits, before it is taken for lost; default 30 s.
 	RailTime time.Duration
 	// Spin is how long a worker polls in vain before it sleeps; default 20 us.
 	Spin time.Duration

@@ -49,6 +49,8 @@ type Peer struct {
 	up       chan struct{}       // one rail is connected
 	upOnce   sync.Once
 	endOnce  sync.Once
+	fails    atomic.Uint64 // how often a rail failed
+	watched  atomic.Bool   // whether they carry anything is being looked at
 
 	next atomic.Uint32 // whose turn it is among the workers
 	gate sync.RWMutex  // jobs are queued under it, so that none comes after the end

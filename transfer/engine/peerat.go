@@ -15,6 +15,7 @@ type peerAt struct {
 	notices  []slot            // to be posted
 	asking   map[uint32]*asked // by immediate
 	active   int               // jobs that have not ended
+	done     uint64            // requests carried out
 	ups      atomic.Int32      // links that are up; other workers look
 	err      error             // why the peer is gone
 	released bool
