@@ -193,3 +193,19 @@ func same(t testing.TB, what string, got, want []byte) {
 		}
 	}
 }
+
+// metFaults checks that some connection was lost: without, a test of faults shows
+// nothing.
+func (c *cluster) metFaults() {
+	c.t.Helper()
+	var losses uint64
+	for _, n := range c.nodes {
+		for _, s := range n.Stats() {
+			losses += s.Losses
+		}
+	}
+	c.t.Logf("connections lost: %d", losses)
+	if losses == 0 {
+		c.t.Error("no fault was met: the test shows nothing")
+	}
+}
