@@ -78,8 +78,11 @@ func (j *Job) run(ctx context.Context, h Handler) error {
 	}
 	close(j.begun)
 	<-sent
-	err = context.Cause(ctx)
-	if err == nil && j.told < j.f.shape.Layers {
+	switch cause := context.Cause(ctx); {
+	case err == nil && j.told == j.f.shape.Layers: // a cancellation came too late to change anything
+	case cause != nil:
+		err = cause
+	default:
 		err = fmt.Errorf("%d of %d layers were computed", j.told, j.f.shape.Layers)
 	}
 	cancel(nil)

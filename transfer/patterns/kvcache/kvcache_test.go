@@ -160,6 +160,29 @@ func TestReuseAfterCancel(t *testing.T) {
 	}
 }
 
+// TestCancelTooLate: a cancellation that finds every layer in place changes nothing.
+func TestCancelTooLate(t *testing.T) {
+	p := newPair(t, transfer.EmbeddedOptions{}, small, func(p *pair) kvcache.Handler {
+		return kvcache.Handler{Compute: func(ctx context.Context, j *kvcache.Job) error {
+			err := p.computes(ctx, j)
+			<-ctx.Done()
+			return err
+		}}
+	})
+	pages := []uint32{3, 1}
+	r, err := p.decode.Start(within(t), pages)
+	if err == nil {
+		err = r.Layer(within(t), small.Layers-1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(r.Cancel(within(t)), r.Wait(within(t))); err != nil {
+		t.Errorf("a request that was done: %v", err)
+	}
+	p.holds(r, pages, small.Layers)
+}
+
 // TestFails: what goes wrong in a computation is told, and the lane goes on.
 func TestFails(t *testing.T) {
 	for _, test := range []struct {
