@@ -36,8 +36,8 @@ func testTraceBySyscalls(t *testing.T) {
 	program := registrar(t)
 	picture := filepath.Join(t.TempDir(), "a.svg")
 	for name, cmd := range map[string]*exec.Cmd{
-		"without types": blind("--json", "--events", "--slower-than", "1h"),
-		"as asked for":  exec.Command("peerdirect", "trace", "registrations", "--json", "--by-syscalls", "--device", labDevice(t), "--svg", picture, "--listen", ":0"),
+		"without types": blind("--json", "--max-overhead", "0", "--events", "--slower-than", "1h"),
+		"as asked for":  exec.Command("peerdirect", "trace", "registrations", "--json", "--max-overhead", "0", "--by-syscalls", "--device", labDevice(t), "--svg", picture, "--listen", ":0"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := startTracingBy(t, cmd)
@@ -120,7 +120,7 @@ func TestTraceStacksBySyscalls(t *testing.T) {
 // TestTraceTableBySyscalls is the table that a person sees.
 func TestTraceTableBySyscalls(t *testing.T) {
 	program := registrar(t)
-	cmd := blind("--duration", "3s")
+	cmd := blind("--max-overhead", "0", "--duration", "3s")
 	var out, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := cmd.Start(); err != nil {
