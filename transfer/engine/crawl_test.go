@@ -79,7 +79,7 @@ func TestPeersAreKilled(t *testing.T) {
 			for step := 1; step <= *crawlSteps; step++ {
 				t.Run(fmt.Sprintf("%s/dialled %v/step %d", k.name, dialled, step), func(t *testing.T) {
 					c := newCluster(t, clusterOptions{EmbeddedOptions: transfer.EmbeddedOptions{Nodes: 3, NICs: 2, PeerTimeout: 50 * time.Millisecond, Seed: uint64(step)},
-						Alone: true, Bytes: 256 << 10, Workers: 2, Engine: engine.Options{MaxPiece: 16 << 10, CoolDown: 5 * time.Millisecond, FenceTime: time.Second, RailTime: time.Second}})
+						Alone: true, Bytes: 256 << 10, Workers: 2, Engine: engine.Options{MaxPiece: 16 << 10, CoolDown: 5 * time.Millisecond, FenceTime: patience, RailTime: patience}})
 					c.killAt(k, dialled, step)
 				})
 			}
@@ -122,9 +122,7 @@ func (c *cluster) killAt(k killer, dialled bool, step int) {
 
 // live is a peer's life, as far as the other lets it.
 func (n *node) live(ctx context.Context, control engine.Control, dialled bool) {
-	short, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	p, err := n.Connect(short, control, dialled)
+	p, err := n.Connect(ctx, control, dialled)
 	if err != nil {
 		n.gone("connect", err)
 		return

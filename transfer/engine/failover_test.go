@@ -28,7 +28,7 @@ func (c *cluster) faults(node, nic int) *device.Faults {
 func quick(nodes, nics int) clusterOptions {
 	return clusterOptions{
 		EmbeddedOptions: transfer.EmbeddedOptions{Nodes: nodes, NICs: nics, PeerTimeout: 100 * time.Millisecond},
-		Engine:          engine.Options{CoolDown: 20 * time.Millisecond, MaxPiece: 4096},
+		Engine:          engine.Options{CoolDown: 20 * time.Millisecond, FenceTime: patience, MaxPiece: 4096},
 	}
 }
 

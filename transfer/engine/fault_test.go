@@ -64,7 +64,7 @@ func TestPeerLeaves(t *testing.T) {
 // TestCancel: a cancelled transfer ends with ErrCancelled, and from then on
 // nothing of it lands.
 func TestCancel(t *testing.T) {
-	c := newCluster(t, clusterOptions{EmbeddedOptions: transfer.EmbeddedOptions{Nodes: 2, NICs: 2, Gbps: 1}, Bytes: 32 << 20, Engine: engine.Options{MaxPiece: 16 << 10}})
+	c := newCluster(t, clusterOptions{EmbeddedOptions: transfer.EmbeddedOptions{Nodes: 2, NICs: 2, Gbps: 0.05}, Bytes: 32 << 20, Engine: engine.Options{MaxPiece: 16 << 10}})
 	a, b := c.nodes[0], c.nodes[1]
 	fill(a.mem, 5)
 	w := a.write(b, engine.Counts(1), engine.Segment{Length: 32 << 20})
@@ -87,7 +87,7 @@ func TestCancel(t *testing.T) {
 
 // TestWithdraw: when the target's owner has a region back, nothing lands there.
 func TestWithdraw(t *testing.T) {
-	c := newCluster(t, clusterOptions{EmbeddedOptions: transfer.EmbeddedOptions{Nodes: 2, NICs: 2, Gbps: 1}, Bytes: 32 << 20, Engine: engine.Options{MaxPiece: 16 << 10}})
+	c := newCluster(t, clusterOptions{EmbeddedOptions: transfer.EmbeddedOptions{Nodes: 2, NICs: 2, Gbps: 0.05}, Bytes: 32 << 20, Engine: engine.Options{MaxPiece: 16 << 10}})
 	a, b := c.nodes[0], c.nodes[1]
 	fill(a.mem, 6)
 	w := a.write(b, engine.Notify{}, engine.Segment{Length: 32 << 20})

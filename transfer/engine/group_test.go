@@ -108,7 +108,7 @@ func TestScatterToTheLost(t *testing.T) {
 
 // TestScatterIsCancelled: all parts end, and nothing lands from then on.
 func TestScatterIsCancelled(t *testing.T) {
-	c := newCluster(t, clusterOptions{EmbeddedOptions: transfer.EmbeddedOptions{Nodes: 3, NICs: 2, Gbps: 1}, Bytes: 32 << 20, Engine: engine.Options{MaxPiece: 16 << 10}})
+	c := newCluster(t, clusterOptions{EmbeddedOptions: transfer.EmbeddedOptions{Nodes: 3, NICs: 2, Gbps: 0.05}, Bytes: 32 << 20, Engine: engine.Options{MaxPiece: 16 << 10}})
 	a := c.nodes[0]
 	fill(a.mem, 3)
 	g, err := a.Scatter(within(t), a.moves(c, 10<<20, engine.Counts(1)))

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -24,6 +25,7 @@ type hostile struct {
 
 	bytes []byte // of mem
 
+	stop   func()  // ends the engine's wait for a rail
 	region *Region // of the engine, granted to the hostile peer as "memory"
 	peer   *Peer   // the hostile one, as the engine sees it; nil before it is up
 }
@@ -83,6 +85,21 @@ func (h *hostile) up(receives uint32) {
 	h.hear(msgReady)
 }
 
+// understood returns when the engine's worker has acted on all that was said: it
+// answers a question behind that.
+func (h *hostile) understood() {
+	h.t.Helper()
+	h.say(message{kind: msgAsk})
+	h.hear(msgUncounted)
+}
+
+// giveUp has the engine wait no longer for a rail, once it has understood.
+func (h *hostile) giveUp() {
+	h.t.Helper()
+	h.understood()
+	h.stop()
+}
+
 // grant names memory of the hostile side.
 func (h *hostile) grant(edit func(*Remote)) {
 	h.t.Helper()
@@ -133,6 +150,9 @@ func TestHostilePeers(t *testing.T) {
 		late  func(h *hostile) // once it is connected
 		want  string           // in the error; none: the peer stays
 		is    error
+		// How long the engine waits where the hostile side has more to say before;
+		// default: not long.
+		fence, rail time.Duration
 	}{
 		{name: "no hello first", early: func(h *hostile) { h.say(message{kind: msgWithdraw, name: "x"}) }, want: "before the hello", is: errProtocol},
 		{name: "garbage first", early: func(h *hostile) { h.c.Send(uint16(msgHello), []byte("GET / HTTP/1.1")) }, want: "version 71", is: errProtocol},
@@ -140,9 +160,10 @@ func TestHostilePeers(t *testing.T) {
 		{name: "offers garbage", early: func(h *hostile) {
 			h.hello()
 			h.say(message{kind: msgOffer, generation: 1, bytes: []byte("garbage")})
-		}, want: "connect to hostile on rail 0", is: ErrLost},
-		{name: "ready for what was not offered", early: func(h *hostile) { h.hello(); link(h, msgReady, 77, 64) }, want: "no rail to hostile", is: ErrLost},
-		{name: "ready before it accepted", early: func(h *hostile) { h.hello(); link(h, msgReady, 1, 64) }, want: "no rail to hostile", is: ErrLost},
+			h.giveUp()
+		}, want: "connect to hostile on rail 0", is: ErrLost, fence: time.Minute},
+		{name: "ready for what was not offered", early: func(h *hostile) { h.hello(); link(h, msgReady, 77, 64); h.giveUp() }, want: "no rail to hostile", is: ErrLost},
+		{name: "ready before it accepted", early: func(h *hostile) { h.hello(); link(h, msgReady, 1, 64); h.giveUp() }, want: "no rail to hostile", is: ErrLost},
 		{name: "begins a generation", early: func(h *hostile) { h.hello(); h.offer(2) }, want: "began generation 2", is: errProtocol},
 		{name: "begins an old one", late: func(h *hostile) { link(h, msgOffer, 0, 0) }},
 		{name: "the hello twice", late: func(h *hostile) { h.say(message{kind: msgHello, count: 1}) }, want: "type 16 now", is: errProtocol},
@@ -218,7 +239,7 @@ func TestHostilePeers(t *testing.T) {
 			if err := w.Wait(h.ctx); !errors.Is(err, ErrLost) {
 				h.t.Errorf("a write of which it did not tell whether it came: %v", err)
 			}
-		}, want: "did not tell", is: ErrLost},
+		}, want: "did not tell", is: ErrLost, fence: 2 * time.Second, rail: time.Minute},
 		{name: "asks what it knows, and answers unasked", late: func(h *hostile) {
 			for _, kind := range []msgKind{msgAsk, msgCounted, msgUncounted} {
 				link(h, kind, 7, 3<<sequenceBits)
@@ -237,10 +258,11 @@ func TestHostilePeers(t *testing.T) {
 			if err := h.write(Notify{}).Wait(h.ctx); !errors.Is(err, ErrLost) {
 				h.t.Errorf("a write for which there is no rail: %v", err)
 			}
-		}, want: "no rail to hostile came again", is: ErrLost},
+		}, want: "no rail to hostile came again", is: ErrLost, rail: 2 * time.Second},
 		{name: "has no receives", late: func(h *hostile) {
 			link(h, msgReady, 1, 0)
-			h.grant(nil) // behind that
+			h.understood() // transfers come to the worker by another way
+			h.grant(nil)
 			target, err := h.peer.Target(h.ctx, "theirs")
 			if err != nil {
 				h.t.Fatal(err)
@@ -262,9 +284,11 @@ func TestHostilePeers(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			good := newPair(t, Options{Counters: 4, CoolDown: 10 * time.Millisecond, FenceTime: 200 * time.Millisecond, RailTime: 300 * time.Millisecond})
+			o := Options{Counters: 4, CoolDown: 10 * time.Millisecond,
+				FenceTime: cmp.Or(test.fence, 200*time.Millisecond), RailTime: cmp.Or(test.rail, 300*time.Millisecond)}
+			good := newPair(t, o)
 			h := &hostile{t: t, ctx: ctx, e: good.e[0], region: good.region[0]}
 			var err error
 			if h.rail, err = good.fabric.Node(2).Open(transfer.Want{Peers: 4, NICs: 1}); err != nil {
@@ -284,15 +308,12 @@ func TestHostilePeers(t *testing.T) {
 			var dialled Control
 			dialled, h.c = Pipe()
 			joined := make(chan error, 1)
-			short := ctx
-			if test.early != nil {
-				var cancel context.CancelFunc
-				short, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
-				defer cancel()
-			}
+			joining, giveUp := context.WithCancel(ctx)
+			defer giveUp()
+			h.stop = giveUp
 			go func() {
 				var err error
-				h.peer, err = h.e.Connect(short, dialled, true)
+				h.peer, err = h.e.Connect(joining, dialled, true)
 				joined <- err
 			}()
 			if test.early != nil {

@@ -40,7 +40,7 @@ func TestJoin(t *testing.T) {
 			c := newCluster(t, clusterOptions{EmbeddedOptions: transfer.EmbeddedOptions{Nodes: 2}, Alone: true})
 			a, b := c.nodes[0], c.nodes[1]
 			credentials := credentialsOf(t, token)
-			l, err := b.Listen(within(t), "127.0.0.1:0", credentials[1], control.Options{Lease: time.Second})
+			l, err := b.Listen(within(t), "127.0.0.1:0", credentials[1], control.Options{Lease: patience})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestJoin(t *testing.T) {
 			if _, err := a.Join(within(t), l.Addr().String(), stranger[0], control.Options{Window: 10 * time.Millisecond}); err == nil {
 				t.Error("a stranger joined")
 			}
-			o := control.Options{Lease: time.Second}
+			o := control.Options{Lease: patience}
 			if !token {
 				if _, err := a.Join(within(t), l.Addr().String(), credentials[0], control.Options{Peer: "node7"}); !errors.Is(err, control.ErrPermission) {
 					t.Errorf("joined one of another name: %v", err)

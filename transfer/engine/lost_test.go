@@ -16,7 +16,7 @@ import (
 // carried by another's, and nothing waits for it.
 func TestAWorkerWithoutRails(t *testing.T) {
 	p := newPairOf(t, 2, 2, Options{CoolDown: time.Hour, MaxPiece: 4096})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	p.transfer(ctx)
 	p.nics["efa_1"].Faults().Set(device.FaultPlan{LinkDown: true})
@@ -32,7 +32,7 @@ func TestAWorkerWithoutRails(t *testing.T) {
 // begin anew.
 func TestGenerationsWrap(t *testing.T) {
 	p := newPairOf(t, 2, 1, Options{CoolDown: time.Millisecond, MaxPiece: 4096})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	const last = 1<<32 - 1
 	for side, peer := range p.peer { // as if they had come so far
@@ -46,7 +46,7 @@ func TestGenerationsWrap(t *testing.T) {
 		r := p.e[0].rails[n%2]
 		r.w.call(func() { p.peer[0].at[r.w.index].links[r.local].fail(errors.New("by the test")) })
 		p.transfer(ctx)
-		for deadline := time.Now().Add(10 * time.Second); p.e[0].Stats()[n%2].Up == 0 || p.e[1].Stats()[n%2].Up == 0; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); p.e[0].Stats()[n%2].Up == 0 || p.e[1].Stats()[n%2].Up == 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("failure %d: the rail did not come again", n)
 			}
@@ -78,7 +78,7 @@ func TestWaitsForANoticeEndWithThePeer(t *testing.T) {
 		t.Fatal("it ended without a notice")
 	}
 	p.peer[1].Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := w.Wait(ctx); !errors.Is(err, ErrLost) {
 		t.Errorf("%v", err)

@@ -150,6 +150,19 @@ func (c *cluster) join(a, b *node) {
 	}
 }
 
+// allUp waits until every rail is connected to every peer.
+func (n *node) allUp() {
+	n.t.Helper()
+	ctx := within(n.t)
+	for i := range n.Rails() {
+		for ; n.Stats()[i].Up < len(n.peers); time.Sleep(time.Millisecond) {
+			if ctx.Err() != nil {
+				n.t.Fatalf("rail %d is not connected: %+v", i, n.Stats())
+			}
+		}
+	}
+}
+
 // write writes segments into another node's region.
 func (n *node) write(to *node, notify engine.Notify, segments ...engine.Segment) *engine.Transfer {
 	n.t.Helper()

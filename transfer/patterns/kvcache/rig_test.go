@@ -118,6 +118,29 @@ func (p *pair) computes(_ context.Context, j *kvcache.Job) error {
 	return nil
 }
 
+// computingAlone computes one request at a time: the lanes share the local pages.
+func computingAlone(p *pair) kvcache.Handler {
+	one := make(chan struct{}, 1)
+	return kvcache.Handler{
+		Compute: func(ctx context.Context, j *kvcache.Job) error { one <- struct{}{}; return p.computes(ctx, j) },
+		Ended:   func(*kvcache.Job, error) { <-one },
+	}
+}
+
+// holdingTheFirst is computingAlone, and has the first request begin when it is
+// cancelled.
+func holdingTheFirst(p *pair) kvcache.Handler {
+	h := computingAlone(p)
+	compute := h.Compute
+	h.Compute = func(ctx context.Context, j *kvcache.Job) error {
+		if j.ID() == 1 {
+			<-ctx.Done()
+		}
+		return compute(ctx, j)
+	}
+	return h
+}
+
 // holds looks whether layers of a request are in place.
 func (p *pair) holds(r *kvcache.Request, pages []uint32, layers int) {
 	p.t.Helper()

@@ -36,7 +36,7 @@ func newRig(t *testing.T, n int, silence time.Duration, chunks ...int) *rig {
 	t.Helper()
 	left := leaktest.Check(t)
 	nodes, err := local.New(transfer.EmbeddedOptions{Nodes: n, Seed: uint64(n), PeerTimeout: 100 * time.Millisecond},
-		engine.Options{CoolDown: 20 * time.Millisecond, RailTime: 300 * time.Millisecond})
+		engine.Options{CoolDown: 20 * time.Millisecond, RailTime: silence})
 	if err != nil {
 		t.Fatal(err)
 	}
