@@ -27,7 +27,7 @@ func fabric(t testing.TB, o device.FabricOptions) *device.Fabric {
 				t.Errorf("%d objects of kind %s are left, there were %d", n, kind, before[kind])
 			}
 		}
-		for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > goroutines; {
+		for end := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > goroutines; {
 			if time.Now().After(end) {
 				buf := make([]byte, 1<<16)
 				t.Fatalf("%d goroutines are left, there were %d:\n%s", runtime.NumGoroutine(), goroutines, buf[:runtime.Stack(buf, true)])

@@ -74,7 +74,7 @@ func TestThePeerProcessIsKilled(t *testing.T) {
 		if !errors.Is(err, exchange.ErrPeerGone) && !errors.As(err, &lost) && !errors.Is(err, ErrTimeout) {
 			t.Errorf("ended with %v", err)
 		}
-		if took := time.Since(start); took > 20*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("it took %v", took)
 		}
 		if r == nil || r.Error == "" || r.LinkSent+r.LinkReceived == 0 {

@@ -39,13 +39,13 @@ func (r *run) run(t *testing.T) {
 	if r.recvCtx == nil {
 		r.recvCtx = context.Background()
 	}
-	r.send.Timeout = 5 * time.Second
+	r.send.Timeout = 30 * time.Second
 	r.send.Tell = r.tell
 	if err := r.send.defaults(); err != nil {
 		t.Fatal(err)
 	}
 	dialer, acceptor := conversation(t)
-	o := Options{Timeout: 5 * time.Second}
+	o := Options{Timeout: 30 * time.Second}
 	o.defaults()
 	done := make(chan struct{})
 	go func() {

@@ -52,7 +52,7 @@ func TestBenchRegistrationThatIsInterrupted(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, cancel)
 	start := time.Now()
 	stdout, stderr, code := execute(ctx, "bench registration --device embedded --max 16M --runs 1000")
-	if took := time.Since(start); code != exitFailed || stdout != "" || !strings.Contains(stderr, "interrupted") || took > 10*time.Second {
+	if took := time.Since(start); code != exitFailed || stdout != "" || !strings.Contains(stderr, "interrupted") || took > time.Minute {
 		t.Errorf("exit %d after %v\n%s\n%s", code, took, stdout, stderr)
 	}
 }

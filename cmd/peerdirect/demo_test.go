@@ -17,7 +17,7 @@ func TestTheDemoRunsAtOnce(t *testing.T) {
 	if code != exitOK {
 		t.Fatalf("exit %d\n%s\n%s", code, stdout, stderr)
 	}
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 	for _, want := range []string{

@@ -152,7 +152,7 @@ func TestCut(t *testing.T) {
 func TestSilence(t *testing.T) {
 	noLeaks(t)
 	secret := token(t)
-	o := Options{Heartbeat: 20 * time.Millisecond, Lease: time.Second}
+	o := Options{Heartbeat: 20 * time.Millisecond, Lease: 2 * time.Second}
 	l := listen(t, secret, o)
 	w := wire(t, l.Addr().String())
 	d, a := join(t, l, w.addr(), secret, o)
@@ -175,13 +175,13 @@ func TestSilence(t *testing.T) {
 // A side whose heartbeat is slow pings often enough for the peer's lease.
 func TestLeaseOfThePeer(t *testing.T) {
 	noLeaks(t)
-	d, a := pair(t, Options{Heartbeat: time.Hour, Lease: time.Hour}, Options{Lease: time.Second})
+	d, a := pair(t, Options{Heartbeat: time.Hour, Lease: time.Hour}, Options{Lease: 2 * time.Second})
 	select {
 	case <-a.Done():
 		t.Error(a.Err())
 	case <-d.Done():
 		t.Error(d.Err())
-	case <-time.After(1500 * time.Millisecond):
+	case <-time.After(3 * time.Second):
 	}
 }
 
@@ -256,7 +256,7 @@ func TestCloseIsBounded(t *testing.T) {
 // against the peer.
 func TestOwnSilence(t *testing.T) {
 	noLeaks(t)
-	o := Options{Heartbeat: 10 * time.Millisecond, Lease: 400 * time.Millisecond, Queue: 1 << 10}
+	o := Options{Heartbeat: 10 * time.Millisecond, Lease: time.Second, Queue: 1 << 10}
 	d, a := pair(t, Options{Heartbeat: 10 * time.Millisecond}, o)
 	for i := range 20 {
 		d.Send(TypeUser, fmt.Append(make([]byte, 256), i))

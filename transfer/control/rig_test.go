@@ -52,7 +52,7 @@ func descriptors() int {
 func noLeaks(t *testing.T) {
 	goroutines, files := runtime.NumGoroutine(), descriptors()
 	t.Cleanup(func() {
-		for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > goroutines || descriptors() > files; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > goroutines || descriptors() > files; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				buf := make([]byte, 1<<20)
 				t.Fatalf("%d goroutines and %d descriptors are left, there were %d and %d:\n%s",

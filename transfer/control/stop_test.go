@@ -18,7 +18,7 @@ import (
 const (
 	childAddr  = "CONTROL_TEST_ADDR"
 	childToken = "CONTROL_TEST_TOKEN"
-	stopLease  = 500 * time.Millisecond
+	stopLease  = 1500 * time.Millisecond
 )
 
 // A process that the kernel keeps from running: its peer finds it gone, though
@@ -69,7 +69,7 @@ func TestStoppedProcess(t *testing.T) {
 
 // child is the process that is stopped.
 func child(addr string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, err := Dial(ctx, addr, must(Token(os.Getenv(childToken))), Options{Lease: stopLease})
 	if err != nil {

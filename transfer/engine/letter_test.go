@@ -123,7 +123,7 @@ func TestInboxOrders(t *testing.T) {
 // and what had come is given before.
 func TestTheEndWakes(t *testing.T) {
 	p := newPair(t, Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for range letterWindow {
 		if err := p.peer[0].Send(ctx, []byte("full")); err != nil {
@@ -162,7 +162,7 @@ func TestTheEndWakes(t *testing.T) {
 // and letters are Done that it drops. They come once it has.
 func TestLettersThatWereDropped(t *testing.T) {
 	p := newPair(t, Options{CoolDown: 10 * time.Millisecond})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	send := func(n byte) {
 		if err := p.peer[0].Send(ctx, []byte{n}); err != nil {
@@ -223,7 +223,7 @@ func (b *inbox) here() (numbers []uint32) {
 // TestMessageSizes: none and the most come as they are; more is refused.
 func TestMessageSizes(t *testing.T) {
 	p := newPair(t, Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for _, n := range []int{0, 1, MaxSend} {
 		want := bytes.Repeat([]byte{byte(n + 1)}, n)

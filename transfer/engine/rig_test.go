@@ -49,7 +49,7 @@ type clusterOptions struct {
 }
 
 // patience is how long a test waits for what has to come.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

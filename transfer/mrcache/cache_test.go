@@ -252,7 +252,12 @@ func TestABatchGoesInAscendingOrderOnTheRailsThatAreNamed(t *testing.T) {
 func TestConcurrencyIsBounded(t *testing.T) {
 	g := newRig(t, mrcache.Options{Concurrency: 2, Policy: mrcache.Policy{NoMerge: true}}, mrcache.Unlimited, mrcache.Limits{}, device.Options{})
 	base := g.a.alloc(0, 32*page)
-	g.during = func(mrcache.Range) { time.Sleep(2 * time.Millisecond) }
+	g.during = func(mrcache.Range) {
+		for end := time.Now().Add(10 * time.Second); g.most.Load() < 2 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond) // until there is another
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
 	var all sync.WaitGroup
 	for i := range uint64(8) {
 		all.Go(func() {

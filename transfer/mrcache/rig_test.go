@@ -49,7 +49,7 @@ func nothingLeft(t testing.TB) {
 		if n := descriptors(t); n != files {
 			t.Errorf("%d descriptors are open, there were %d", n, files)
 		}
-		for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				buf := make([]byte, 1<<16)
 				t.Fatalf("%d goroutines are left, there were %d:\n%s", runtime.NumGoroutine(), goroutines, buf[:runtime.Stack(buf, true)])

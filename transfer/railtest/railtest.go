@@ -444,7 +444,7 @@ func closeLeavesNothing(t *testing.T, open Open) {
 			t.Errorf("%d objects of kind %s, there were %d", n, kind, objects[kind])
 		}
 	}
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(patience)
 	for runtime.NumGoroutine() > goroutines && time.Now().Before(deadline) {
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -54,7 +54,7 @@ func TestHostilePrefill(t *testing.T) {
 		"another such":       {id: 1, how: endedFailed + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			nodes, err := local.New(transfer.EmbeddedOptions{}, engine.Options{})
 			if err != nil {

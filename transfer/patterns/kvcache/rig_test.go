@@ -16,7 +16,7 @@ import (
 	"github.com/peerdirect/peerdirect/transfer/patterns/kvcache"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -14,7 +14,7 @@ import (
 	"github.com/peerdirect/peerdirect/transfer/patterns/ring"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // short is how long a neighbour may be silent in tests that have the time pass.
 const short = 300 * time.Millisecond

@@ -15,7 +15,7 @@ import (
 	"github.com/peerdirect/peerdirect/transfer/patterns/weights"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
