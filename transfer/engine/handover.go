@@ -13,17 +13,14 @@ func (a *peerAt) handOver() {
 	if to == nil {
 		return
 	}
-	jobs := a.jobs[:0]
-	for _, j := range a.jobs {
+	a.jobs.keep(func(j *job) bool {
 		if j.flight > 0 || j.held > 0 {
-			jobs = append(jobs, j)
-			continue
+			return true
 		}
 		j.queued = false
 		a.give(to, j, func() { to.enqueue(j) })
-	}
-	clear(a.jobs[len(jobs):])
-	a.jobs = jobs
+		return false
+	})
 	for _, s := range a.notices {
 		a.give(to, s.job, func() {
 			to.active++

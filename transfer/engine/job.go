@@ -61,6 +61,7 @@ func (j *job) stage(l *link) bool {
 		return false
 	}
 	j.single = false
+	j.dry = j.c.unit == j.c.end
 	l.stagePiece(j, &piece)
 	return true
 }

@@ -210,6 +210,7 @@ func (l *link) settle() {
 			j.held--
 			j.again = append(j.again, s)
 			l.at.push(j)
+			l.at.w.cancels.Store(true) // it may have been cancelled meanwhile
 		}
 	}
 	l.at.finished()

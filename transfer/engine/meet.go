@@ -79,7 +79,7 @@ func (e *Engine) admit(c Control, dialled bool, kind uint16, payload []byte) (*P
 	}
 	p.own.p = p
 	for _, w := range e.workers {
-		p.at = append(p.at, &peerAt{p: p, w: w, links: make([]*link, len(w.rails)), offers: make([]*message, len(w.rails))})
+		p.at = append(p.at, &peerAt{p: p, w: w, others: len(e.workers) > 1, links: make([]*link, len(w.rails)), offers: make([]*message, len(w.rails))})
 	}
 	for _, r := range e.rails[:p.rails] {
 		p.workersUp = max(p.workersUp, r.w.index+1)

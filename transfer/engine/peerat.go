@@ -8,10 +8,11 @@ type peerAt struct {
 	w      *worker
 	links  []*link    // by the worker's rails; nil where the peer has no such rail
 	offers []*message // of a new generation, that wait until all of the last is back
+	others bool       // other workers have rails to the peer, too
 	pick   int        // whose turn it is
 	inTurn bool
 
-	jobs     []*job            // that have something to post, first come first served
+	jobs     queue[*job]       // that have something to post, first come first served
 	notices  []slot            // to be posted
 	asking   map[uint32]*asked // by immediate
 	active   int               // jobs that have not ended
@@ -46,17 +47,17 @@ func (a *peerAt) enqueue(j *job) {
 func (a *peerAt) push(j *job) {
 	if !j.queued {
 		j.queued = true
-		a.jobs = append(a.jobs, j)
+		a.jobs.push(j)
 	}
 	a.turn()
 }
 
 // idle tells whether there is nothing to post.
-func (a *peerAt) idle() bool { return len(a.jobs) == 0 && len(a.notices) == 0 }
+func (a *peerAt) idle() bool { return a.jobs.len() == 0 && len(a.notices) == 0 }
 
 // stage hands up to n requests to the rails and tells how many.
 func (a *peerAt) stage(n int) (took int) {
-	if len(a.p.at) > 1 && a.ups.Load() == 0 {
+	if a.others && a.ups.Load() == 0 {
 		a.handOver()
 	}
 	for took < n && len(a.notices) > 0 {
@@ -77,27 +78,29 @@ func (a *peerAt) stage(n int) (took int) {
 		took++
 		a.notices = append(a.notices[:0], a.notices[1:]...)
 	}
-	for took < n && len(a.jobs) > 0 {
-		j := a.jobs[0]
-		if j.stopped(); !j.more() {
-			a.jobs = append(a.jobs[:0], a.jobs[1:]...)
-			j.queued = false
-			j.settle()
-			continue
-		}
-		if j.single && j.stageNotified() {
-			took++
-			continue
-		}
-		for took < n && j.more() {
-			l := a.free(false)
-			if l == nil {
-				return took
-			}
-			if j.stage(l) {
+	for took < n && a.jobs.len() > 0 {
+		j := a.jobs.first()
+		// Whoever cancels or withdraws tells the worker, too.
+		if j.more() && (!a.w.cancels.Load() || !j.stopped()) {
+			if j.single && j.stageNotified() {
 				took++
 			}
+			for took < n && j.more() {
+				l := a.free(false)
+				if l == nil {
+					return took
+				}
+				if j.stage(l) {
+					took++
+				}
+			}
+			if j.more() {
+				return took
+			}
 		}
+		a.jobs.pop()
+		j.queued = false
+		j.settle()
 	}
 	return took
 }
@@ -124,17 +127,14 @@ func (a *peerAt) free(credit bool) *link {
 
 // dropStopped ends the jobs that were cancelled, or whose region was withdrawn.
 func (a *peerAt) dropStopped() {
-	left := a.jobs[:0]
-	for _, j := range a.jobs {
-		if j.stopped() {
-			j.queued = false
-			j.settle()
-			continue
+	a.jobs.keep(func(j *job) bool {
+		if !j.stopped() {
+			return true
 		}
-		left = append(left, j)
-	}
-	clear(a.jobs[len(left):])
-	a.jobs = left
+		j.queued = false
+		j.settle()
+		return false
+	})
 	a.dropNotices(nil)
 }
 
@@ -153,13 +153,12 @@ func (a *peerAt) lose(err error) {
 	}
 	a.dropNotices(err)
 	a.dropAsked(err)
-	jobs := a.jobs
-	a.jobs = nil
-	for _, j := range jobs {
+	a.jobs.keep(func(j *job) bool {
 		j.queued = false
 		j.fail(err)
 		j.settle()
-	}
+		return false
+	})
 	a.finished()
 }
 

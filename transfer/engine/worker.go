@@ -147,12 +147,14 @@ func (w *worker) post() (busy bool) {
 }
 
 // stage fills the rails' doorbells with what the peers have to post, peer by peer.
-// Who got something and has more comes after those that got nothing.
+// Who got something and has more comes after those that got nothing, and those that
+// were not asked because no doorbell had room any more.
 func (w *worker) stage() (busy bool) {
 	for again := true; again; {
 		turns, served := w.turns, w.served[:0]
 		w.turns, w.spare = w.spare[:0], turns
-		for _, p := range turns {
+		full := false
+		for i, p := range turns {
 			took := p.stage(w.e.o.Batch)
 			busy = busy || took > 0
 			switch {
@@ -162,12 +164,27 @@ func (w *worker) stage() (busy bool) {
 				served = append(served, p)
 			default:
 				w.turns = append(w.turns, p)
+				full = w.full()
+			}
+			if full {
+				w.turns = append(w.turns, turns[i+1:]...)
+				break
 			}
 		}
 		w.turns = append(w.turns, served...)
-		w.served, again = served, len(served) > 0
+		w.served, again = served, len(served) > 0 && !full
 	}
 	return busy
+}
+
+// full tells whether no rail's next doorbell takes anything more.
+func (w *worker) full() bool {
+	for _, r := range w.rails {
+		if len(r.ops) < cap(r.ops) {
+			return false
+		}
+	}
+	return true
 }
 
 // failQueued fails what came too late to be begun.
