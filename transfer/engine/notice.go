@@ -17,8 +17,15 @@ const (
 	noticeWindow = 1024
 )
 
-// Number names a counter of notices, one for each pair of a peer and a number.
+// Number names a counter of notices, one for each pair of a peer and a number. They
+// go from 0 to MaxNumber; the one above is the engine's own.
 type Number uint16
+
+// MaxNumber is the highest number that transfers may notify.
+const MaxNumber = warmNumber - 1
+
+// warmNumber counts the notices by which peers warm up.
+const warmNumber Number = 1<<numberBits - 1
 
 func immediate(n Number, sequence uint16) uint32 {
 	return uint32(n)<<sequenceBits | uint32(sequence)

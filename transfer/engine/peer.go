@@ -38,7 +38,8 @@ type Peer struct {
 
 	at       []*peerAt // by worker
 	counters counters
-	own      Target // of what names no region of the peer's
+	warmups  Counter // of warmNumber
+	own      Target  // of what names no region of the peer's
 	in       inbox
 	out      outbox
 	meetings map[string]*meeting // barriers, by name; under the engine's lock of them
@@ -95,8 +96,11 @@ func (p *Peer) Gone() <-chan struct{} { return p.ended }
 func (p *Peer) Fenced() <-chan struct{} { return p.fenced }
 
 // Counter gives the counter of a number, nil if there are as many as Options
-// allow.
+// allow, or the number is above MaxNumber.
 func (p *Peer) Counter(n Number) *Counter {
+	if n > MaxNumber {
+		return nil
+	}
 	c := p.counter(n)
 	if err := p.Err(); err != nil && c != nil {
 		c.end(err) // it may be younger than the end
@@ -104,7 +108,12 @@ func (p *Peer) Counter(n Number) *Counter {
 	return c
 }
 
-func (p *Peer) counter(n Number) *Counter { return p.counters.find(n, p.e.o.Counters) }
+func (p *Peer) counter(n Number) *Counter {
+	if n == warmNumber {
+		return &p.warmups
+	}
+	return p.counters.find(n, p.e.o.Counters)
+}
 
 // outgoing gives a number's sequences.
 func (p *Peer) outgoing(n Number) *outgoing {

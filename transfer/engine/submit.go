@@ -36,6 +36,8 @@ type Move struct {
 	Notify Notify
 }
 
+var errNumber = fmt.Errorf("notify: the number %d is the engine's own; they go from 0 to %d", warmNumber, MaxNumber)
+
 // Write begins to write into the peer's region. The lists belong to the transfer
 // until it has ended. The context bounds the wait for a place in the queue only.
 func (p *Peer) Write(ctx context.Context, m Move) (*Transfer, error) {
@@ -53,6 +55,9 @@ func (p *Peer) Read(ctx context.Context, m Move) (*Transfer, error) {
 // Notify has the peer count a number, without any bytes. It takes no region, and is
 // no promise about other transfers: name the number in their moves for that.
 func (p *Peer) Notify(ctx context.Context, n Number) (*Transfer, error) {
+	if n > MaxNumber {
+		return nil, errNumber
+	}
 	t := transfers.Get().(*Transfer)
 	t.target = &p.own
 	p.own.users.Add(1)
@@ -89,6 +94,8 @@ func (p *Peer) prepare(kind transfer.OpKind, need Rights, m *Move) (*Transfer, e
 		return nil, fmt.Errorf("the region %q is of %s, another peer than %s or another incarnation of it", m.Remote.name, m.Remote.p.name, p.name)
 	case m.PageSize != 0 && m.Segments != nil:
 		return nil, errors.New("segments and pages in one transfer")
+	case m.Notify.number > MaxNumber && m.Remote.name != warmName:
+		return nil, errNumber
 	}
 	t := transfers.Get().(*Transfer)
 	t.work = work{segments: m.Segments, local: m.LocalPages, remote: m.RemotePages, size: m.PageSize}

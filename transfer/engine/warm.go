@@ -33,7 +33,7 @@ func (s *scratch) get(e *Engine) (own, blank *Region, err error) {
 	if s.own != nil {
 		return s.own, s.blank, nil
 	}
-	const page = 4096
+	const page = warmPage
 	buf, err := verbs.NewBuffer(2*page, verbs.BufferOptions{Populate: true})
 	if err != nil {
 		return nil, nil, err
@@ -60,9 +60,11 @@ func (s *scratch) close() error {
 	return s.buf.Close()
 }
 
-// Warm moves a few bytes and a message over every rail to the peer that is
-// connected, and has the peer do the same, so that the first transfer is as fast
-// as others. It returns when all of it has arrived. No counter counts it.
+// Warm has every rail to the peer that is connected carry a few bytes and a
+// message, then as many writes as its queue holds, and has the peer do the same, so
+// that the first transfer is as fast as others. It returns when all of it has
+// arrived, and leaves the workers awake: who begins at once finds them polling. No
+// counter counts it.
 func (p *Peer) Warm(ctx context.Context) error {
 	p.warming.Lock()
 	defer p.warming.Unlock()
@@ -76,7 +78,9 @@ func (p *Peer) Warm(ctx context.Context) error {
 	}
 	select {
 	case <-warmed:
-		return nil
+		// Now, for whatever was told by the control connection, the workers have
+		// fallen asleep meanwhile.
+		return p.practise(ctx)
 	case <-p.fenced:
 		return p.Err()
 	case <-ctx.Done():
@@ -94,6 +98,9 @@ func (p *Peer) warmBack() error {
 		defer p.e.ending.Done()
 		// What a transfer would meet, it will: this is a help and no more.
 		err := p.warm(p.e.ctx)
+		if err == nil {
+			err = p.practise(p.e.ctx)
+		}
 		p.asked.Store(false)
 		if err != nil {
 			p.trouble(err)
@@ -115,16 +122,81 @@ func (p *Peer) warmedBack() error {
 	return nil
 }
 
-// warm warms up the way to the peer.
-func (p *Peer) warm(ctx context.Context) error {
-	own, blank, err := p.e.scratch.get(p.e)
-	if err == nil {
-		_, err = p.grantName(warmName, own, Write)
-	}
+// warmPage is how many bytes of a peer's may be written to warm up.
+const warmPage = 4096
+
+// practice is how many rounds of transfers warm up what one does not.
+const practice = 8
+
+// practise makes transfers as a user does, with all there is between the call and
+// the end: first as many requests as the rails' queues hold, so that all of their
+// memory was used, then rounds of some.
+func (p *Peer) practise(ctx context.Context) error {
+	own, _, target, err := p.warmRegions(ctx)
 	if err != nil {
 		return err
 	}
-	target, err := p.Target(ctx, warmName)
+	most := 0
+	for _, r := range p.e.rails[:p.rails] {
+		most = max(most, r.depth*len(r.w.rails))
+	}
+	all := make([]Segment, most)
+	for i := range all {
+		all[i].Length = transfer.MinMessage
+	}
+	if err := p.warmWrites(ctx, Move{Local: own, Remote: target, Segments: all}); err != nil {
+		return err
+	}
+	page := Move{Local: own, Remote: target, PageSize: warmPage, LocalPages: Pages{Index: []uint32{0}}, RemotePages: Pages{Index: []uint32{0}}}
+	each := Move{Local: own, Remote: target, Segments: all[:min(most, p.rails)]}
+	for i := range each.Segments {
+		each.Segments[i].Length = warmPage
+	}
+	for range practice {
+		if err := p.warm(ctx); err != nil {
+			return err
+		}
+		for _, m := range []Move{each, page} {
+			for _, m.Notify = range []Notify{Counts(warmNumber), {}} {
+				if err := p.warmWrites(ctx, m); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// warmWrites has each worker carry out a move.
+func (p *Peer) warmWrites(ctx context.Context, m Move) error {
+	for range p.workersUp { // they take turns
+		t, err := p.Write(ctx, m)
+		if err != nil {
+			return err
+		}
+		if err := t.Wait(ctx); err != nil {
+			return err
+		}
+		t.Release()
+	}
+	return nil
+}
+
+// warmRegions gives this side's memory to warm up with, granted to the peer, and
+// the peer's.
+func (p *Peer) warmRegions(ctx context.Context) (own, blank *Region, target *Target, err error) {
+	if own, blank, err = p.e.scratch.get(p.e); err == nil {
+		_, err = p.grantName(warmName, own, Write)
+	}
+	if err == nil {
+		target, err = p.Target(ctx, warmName)
+	}
+	return own, blank, target, err
+}
+
+// warm has each rail that is connected carry a write and a message.
+func (p *Peer) warm(ctx context.Context) error {
+	own, blank, target, err := p.warmRegions(ctx)
 	if err == nil {
 		err = target.use(Write)
 	}

@@ -59,11 +59,33 @@ func TestWarmWithoutAnswer(t *testing.T) {
 	c.faults(1, 1).Clear()
 }
 
-// TestReservedNames: users cannot grant what the engine grants itself.
-func TestReservedNames(t *testing.T) {
+// TestReserved: users cannot grant or notify what the engine does itself.
+func TestReserved(t *testing.T) {
 	c := newCluster(t, clusterOptions{EmbeddedOptions: transfer.EmbeddedOptions{Nodes: 2}})
 	a, b := c.nodes[0], c.nodes[1]
 	if err := a.peers[b].Grant("\x00warm", a.region, engine.Write); err == nil {
 		t.Error("granted")
+	}
+	own := engine.Number(engine.MaxNumber + 1)
+	if _, err := a.peers[b].Notify(within(t), own); err == nil {
+		t.Error("notified")
+	}
+	move := engine.Move{Local: a.region, Remote: a.target[b], Segments: []engine.Segment{{Length: 1}}, Notify: engine.Counts(own)}
+	if _, err := a.peers[b].Write(within(t), move); err == nil {
+		t.Error("written with a notice")
+	}
+	if _, err := a.Scatter(within(t), []engine.Move{move}); err == nil {
+		t.Error("scattered with a notice")
+	}
+	if a.peers[b].Counter(own) != nil {
+		t.Error("it can be read")
+	}
+	if err := a.peers[b].Warm(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	a.done(a.write(b, engine.Counts(engine.MaxNumber), engine.Segment{Length: 1}))
+	b.counted(a, engine.MaxNumber, 1)
+	if n := b.peers[a].Counter(engine.MaxNumber).Count(); n != 1 {
+		t.Errorf("counted %d times", n)
 	}
 }
