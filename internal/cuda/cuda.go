@@ -135,6 +135,7 @@ func (d Device) PCIAddress() (string, error) {
 type DeviceAttribute int
 
 const (
+	CopyEngines         DeviceAttribute = 40  // ASYNC_ENGINE_COUNT
 	VMMSupported        DeviceAttribute = 102 // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
 	RDMAWithVMM         DeviceAttribute = 110 // GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
 	PoolsSupported      DeviceAttribute = 115 // MEMORY_POOLS_SUPPORTED

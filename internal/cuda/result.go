@@ -30,8 +30,12 @@ const (
 	InvalidDevice      Result = 101
 	InvalidContext     Result = 201
 	InvalidHandle      Result = 400
+	NotReady           Result = 600
 	IllegalAddress     Result = 700
+	PeerAccessEnabled  Result = 704
 	ContextIsDestroyed Result = 709
+	TooManyPeers       Result = 711
+	HostRegistered     Result = 712
 	NotPermitted       Result = 800
 	NotSupported       Result = 801
 	SystemNotReady     Result = 802
@@ -57,6 +61,10 @@ var results = map[Result]struct {
 	InvalidContext:     {"CUDA_ERROR_INVALID_CONTEXT", syscall.EINVAL, "no context is current, or it is another device's"},
 	InvalidHandle:      {"CUDA_ERROR_INVALID_HANDLE", syscall.EINVAL, ""},
 	IllegalAddress:     {"CUDA_ERROR_ILLEGAL_ADDRESS", syscall.EFAULT, "a kernel of this process went astray; the context is lost, restart the process"},
+	NotReady:           {"CUDA_ERROR_NOT_READY", syscall.EAGAIN, ""},
+	PeerAccessEnabled:  {"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", fs.ErrExist, ""},
+	TooManyPeers:       {"CUDA_ERROR_TOO_MANY_PEERS", syscall.EMFILE, "a GPU has so many peers at most as its hardware can address; end other programs"},
+	HostRegistered:     {"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", fs.ErrExist, ""},
 	ContextIsDestroyed: {"CUDA_ERROR_CONTEXT_IS_DESTROYED", fs.ErrClosed, "somebody reset the device or destroyed the context; the memory went with it"},
 	NotPermitted:       {"CUDA_ERROR_NOT_PERMITTED", fs.ErrPermission, ""},
 	NotSupported:       {"CUDA_ERROR_NOT_SUPPORTED", errors.ErrUnsupported, ""},

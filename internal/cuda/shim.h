@@ -104,4 +104,26 @@ int cu_to_host(cu_opaque ctx, void *to, cu_address from, size_t size);
 int cu_to_device(cu_opaque ctx, cu_address to, const void *from, size_t size);
 int cu_sync_memops(cu_opaque ctx, cu_address p);
 
+/* copy.c. Streams and events are of the context that they were made in. */
+int cu_can_access(int dev, int peer, int *can);
+int cu_peer_attribute(int from, int to, int attribute, int *v);
+int cu_peer_enable(cu_opaque ctx, cu_opaque peer);
+int cu_peer_disable(cu_opaque ctx, cu_opaque peer);
+int cu_stream_create(cu_opaque ctx, cu_opaque *stream);
+int cu_stream_destroy(cu_opaque ctx, cu_opaque stream);
+int cu_stream_wait(cu_opaque ctx, cu_opaque stream, cu_opaque event);
+/* asks up to so many times; it does not wait otherwise */
+int cu_stream_query(cu_opaque ctx, cu_opaque stream, int times, int *done);
+int cu_event_create(cu_opaque ctx, cu_opaque *event);
+int cu_event_destroy(cu_opaque ctx, cu_opaque event);
+int cu_event_record(cu_opaque ctx, cu_opaque event, cu_opaque stream);
+int cu_fill(cu_opaque ctx, cu_address p, unsigned char v, size_t size, cu_opaque stream);
+int cu_to_peer(cu_opaque ctx, cu_address to, cu_opaque to_ctx, cu_address from, cu_opaque from_ctx, size_t size, cu_opaque stream);
+int cu_to_host_async(cu_opaque ctx, void *to, cu_address from, size_t size, cu_opaque stream);
+int cu_to_device_async(cu_opaque ctx, cu_address to, const void *from, size_t size, cu_opaque stream);
+int cu_pinned(cu_opaque ctx, size_t size, void **p);
+int cu_unpinned(cu_opaque ctx, void *p);
+int cu_pin(cu_opaque ctx, void *p, size_t size);
+int cu_unpin(cu_opaque ctx, void *p);
+
 #endif

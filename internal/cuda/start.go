@@ -1,0 +1,61 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+)
+
+// StartError tells why the driver did not start, and what to do. errors.Is finds
+// ENODEV, fs.ErrPermission or errors.ErrUnsupported in it.
+type StartError struct {
+	Op     string // "cuInit", "dlopen libcuda.so.1"
+	Err    error
+	Remedy string // "" where Err says all
+}
+
+func (e *StartError) Error() string {
+	text := e.Op + ": " + e.Err.Error()
+	if e.Remedy != "" {
+		text += ": " + e.Remedy
+	}
+	return text
+}
+
+func (e *StartError) Unwrap() error { return e.Err }
+
+// classed is an error that is found under a class too.
+type classed struct {
+	error
+	class error
+}
+
+func (e classed) Unwrap() []error { return []error{e.error, e.class} }
+
+// Start is Init, with its errors explained: each is a *StartError.
+func Start() error {
+	err := Init()
+	var old *TooOldError
+	var failed *Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &old):
+		return &StartError{"dlopen " + LibraryName, classed{err, errors.ErrUnsupported}, "install a driver from 515 on"}
+	case !errors.As(err, &failed):
+		return &StartError{"dlopen " + LibraryName, classed{err, syscall.ENODEV}, "install NVIDIA's driver, in a container start it with its runtime"}
+	}
+	const control = "/dev/nvidiactl"
+	if fd, denied := syscall.Open(control, syscall.O_RDWR|syscall.O_CLOEXEC, 0); denied == nil {
+		syscall.Close(fd)
+	} else if errors.Is(denied, fs.ErrPermission) {
+		return &StartError{failed.Op, classed{failed.Result, fs.ErrPermission},
+			fmt.Sprintf("open %s: %v: join the node's group, or ask as root", control, denied)}
+	}
+	err = failed.Result
+	if !errors.Is(err, syscall.ENODEV) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errors.ErrUnsupported) {
+		err = classed{failed.Result, syscall.ENODEV}
+	}
+	return &StartError{failed.Op, err, failed.Result.Remedy()}
+}
