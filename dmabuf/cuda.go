@@ -8,10 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/peerdirect/peerdirect/internal/cuda"
-	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 var cudaFamily = family{name: "cuda", list: listCUDA, open: openCUDA}
@@ -114,7 +112,7 @@ func (x *cudaExporter) Describe() string {
 
 // device starts the driver where it has not been.
 func (x *cudaExporter) device() (cuda.Device, error) {
-	if err := cuda.Init(); err != nil {
+	if err := cuda.Start(); err != nil {
 		return 0, x.noDriver(err)
 	}
 	n, err := cuda.Devices()
@@ -141,28 +139,15 @@ func visibleDevices() string {
 
 // noDriver says why the driver did not start.
 func (x *cudaExporter) noDriver(err error) error {
-	var old *cuda.TooOldError
-	var failed *cuda.Error
-	switch {
-	case errors.As(err, &old):
-		return &Error{Op: "dlopen " + cuda.LibraryName, Exporter: x.Name(), Err: ErrUnsupported,
-			Detail: fmt.Sprintf("%v; install a driver from 515 on", old)}
-	case !errors.As(err, &failed):
-		return &Error{Op: "dlopen " + cuda.LibraryName, Exporter: x.Name(), Err: ErrNoDevice,
-			Detail: fmt.Sprintf("%v; install NVIDIA's driver, in a container start it with its runtime", err)}
+	var start *cuda.StartError
+	if !errors.As(err, &start) {
+		return err
 	}
-	const control = "/dev/nvidiactl"
-	if fd, err := syscall.Open(control, syscall.O_RDWR|syscall.O_CLOEXEC, 0); err == nil {
-		syscall.Close(fd)
-	} else if errors.Is(err, ErrPermission) {
-		return &Error{Op: failed.Op, Exporter: x.Name(), Err: withClass{failed.Result, ErrPermission},
-			Detail: fmt.Sprintf("open %s: %s: %s", control, errname.Text(err), nodeOwner(control))}
+	detail := strings.Trim(start.Cause+"; "+start.Remedy, "; ")
+	if errors.Is(err, ErrPermission) {
+		detail = start.Cause + ": " + nodeOwner(cuda.Control)
 	}
-	e := &Error{Op: failed.Op, Exporter: x.Name(), Err: failed.Result, Detail: failed.Result.Remedy()}
-	if !anyClass(e) {
-		e.Err = withClass{failed.Result, ErrNoDevice}
-	}
-	return e
+	return &Error{Op: start.Op, Exporter: x.Name(), Err: start.Err, Detail: detail}
 }
 
 // failed makes an Error of one of the library's. Without a detail of the

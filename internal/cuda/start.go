@@ -7,23 +7,31 @@ import (
 	"syscall"
 )
 
-// StartError tells why the driver did not start, and what to do. errors.Is finds
-// ENODEV, fs.ErrPermission or errors.ErrUnsupported in it.
+// StartError tells why the driver did not start, and what to do.
 type StartError struct {
 	Op     string // "cuInit", "dlopen libcuda.so.1"
-	Err    error
-	Remedy string // "" where Err says all
+	Err    error  // a Result or a class: errors.Is finds ENODEV, fs.ErrPermission or errors.ErrUnsupported
+	Cause  string // "" where Err says all
+	Remedy string // "" where none is known
 }
 
 func (e *StartError) Error() string {
-	text := e.Op + ": " + e.Err.Error()
+	text := e.Op + ": "
+	if e.Cause != "" {
+		text += e.Cause
+	} else {
+		text += e.Err.Error()
+	}
 	if e.Remedy != "" {
-		text += ": " + e.Remedy
+		text += "; " + e.Remedy
 	}
 	return text
 }
 
 func (e *StartError) Unwrap() error { return e.Err }
+
+// Control is the device node that every program of CUDA's opens first.
+const Control = "/dev/nvidiactl"
 
 // classed is an error that is found under a class too.
 type classed struct {
@@ -42,20 +50,19 @@ func Start() error {
 	case err == nil:
 		return nil
 	case errors.As(err, &old):
-		return &StartError{"dlopen " + LibraryName, classed{err, errors.ErrUnsupported}, "install a driver from 515 on"}
+		return &StartError{"dlopen " + LibraryName, errors.ErrUnsupported, err.Error(), "install a driver from 515 on"}
 	case !errors.As(err, &failed):
-		return &StartError{"dlopen " + LibraryName, classed{err, syscall.ENODEV}, "install NVIDIA's driver, in a container start it with its runtime"}
+		return &StartError{"dlopen " + LibraryName, syscall.ENODEV, err.Error(), "install NVIDIA's driver, in a container start it with its runtime"}
 	}
-	const control = "/dev/nvidiactl"
-	if fd, denied := syscall.Open(control, syscall.O_RDWR|syscall.O_CLOEXEC, 0); denied == nil {
+	if fd, denied := syscall.Open(Control, syscall.O_RDWR|syscall.O_CLOEXEC, 0); denied == nil {
 		syscall.Close(fd)
 	} else if errors.Is(denied, fs.ErrPermission) {
 		return &StartError{failed.Op, classed{failed.Result, fs.ErrPermission},
-			fmt.Sprintf("open %s: %v: join the node's group, or ask as root", control, denied)}
+			fmt.Sprintf("%v; open %s: %v", failed.Result, Control, denied), "join the node's group, or ask as root"}
 	}
 	err = failed.Result
 	if !errors.Is(err, syscall.ENODEV) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errors.ErrUnsupported) {
 		err = classed{failed.Result, syscall.ENODEV}
 	}
-	return &StartError{failed.Op, err, failed.Result.Remedy()}
+	return &StartError{failed.Op, err, "", failed.Result.Remedy()}
 }

@@ -248,3 +248,14 @@ func (e *fakeEvent) record(s stream) error {
 }
 
 func (e *fakeEvent) close() error { return e.g.close() }
+
+// alone does what the stream can do while no other does anything, and gives how much
+// is left.
+func (s *fakeStream) alone() int {
+	for len(s.queue) > 0 && (s.queue[0].may == nil || s.queue[0].may()) {
+		do := s.queue[0].do
+		s.queue = s.queue[1:]
+		do()
+	}
+	return len(s.queue)
+}

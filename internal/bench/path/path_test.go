@@ -87,6 +87,48 @@ func TestPipeInAnyOrder(t *testing.T) {
 	}
 }
 
+// TestPipeOverlaps: through two buffers the next chunk comes down while the one before
+// goes up, and no third; through one buffer it does not.
+func TestPipeOverlaps(t *testing.T) {
+	d := newFake()
+	r := &rig{o: small(t, nil), drv: d, beat: noBeat, grace: time.Second}
+	if err := r.open(); err != nil {
+		t.Fatal(err)
+	}
+	l := r.lanes[0]
+	down := l.down.(*fakeStream)
+	for _, c := range []struct {
+		way   Way
+		size  uint64
+		waits bool
+	}{
+		{Piped, 2 * r.o.Chunk, false},
+		{Piped, 3 * r.o.Chunk, true},
+		{Plain, r.o.Chunk, false},
+	} {
+		if err := l.submit(route{c.way, -1}, 0, c.size); err != nil {
+			t.Fatal(err)
+		}
+		if left := down.alone(); (left > 0) != c.waits {
+			t.Errorf("%s, %d bytes: %d things of the way down are left", c.way, c.size, left)
+		}
+		if err := l.finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := l.submit(route{Plain, -1}, 0, r.o.Chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if down.alone() == 0 {
+		t.Error("the second copy comes into the buffer that the first is still in")
+	}
+	if err := r.close(); err != nil || d.live != 0 {
+		t.Errorf("%v; %d objects are left", err, d.live)
+	}
+}
+
 func TestMismatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(to []byte, n int)
