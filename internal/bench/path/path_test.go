@@ -1,10 +1,7 @@
 package path
 
 import (
-	"context"
 	"errors"
-	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -12,7 +9,6 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/pci"
-	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
 
 // small takes each value once, in a moment.
@@ -54,78 +50,6 @@ func TestRunChecksEveryWay(t *testing.T) {
 		if v := row.Rate; !(v.Median > 0 && v.Least <= v.Median && v.Median <= v.Most) || row.Copies != 3 || (row.Alone == nil) != (row.Direction == Both) {
 			t.Errorf("%+v", row)
 		}
-	}
-}
-
-// TestStreamsMustWait: what pipes make streams wait for is needed. Without it bytes
-// come that are not those sent, and are found.
-func TestStreamsMustWait(t *testing.T) {
-	for _, w := range []Way{Piped, Plain} {
-		d := newFake()
-		d.lawless = true
-		_, err := run(t.Context(), small(t, func(o *Options) { o.Ways, o.Both = []Way{w}, false }), d, noBeat)
-		var m *MismatchError
-		if !errors.As(err, &m) || !errors.Is(err, exchange.ErrVerification) || m.Way != w || d.live != 0 {
-			t.Errorf("%s: %v; %d objects left", w, err, d.live)
-		}
-	}
-}
-
-// TestPipeInAnyOrder: whatever the order that streams and events leave open, and
-// however sizes and chunks meet.
-func TestPipeInAnyOrder(t *testing.T) {
-	for seed := range uint64(20) {
-		d := newFake()
-		d.rnd = rand.New(rand.NewPCG(seed, 3))
-		o := small(t, func(o *Options) {
-			o.Ways, o.Min, o.Max, o.Rounds = []Way{Piped, Plain}, 1+seed*17, 4096*5+seed*333, 1
-			o.Depth = 1 + int(seed%5)
-		})
-		if _, err := run(t.Context(), o, d, noBeat); err != nil {
-			t.Errorf("seed %d: %v", seed, err)
-		}
-	}
-}
-
-// TestPipeOverlaps: through two buffers the next chunk comes down while the one before
-// goes up, and no third; through one buffer it does not.
-func TestPipeOverlaps(t *testing.T) {
-	d := newFake()
-	r := &rig{o: small(t, nil), drv: d, beat: noBeat, grace: time.Second}
-	if err := r.open(); err != nil {
-		t.Fatal(err)
-	}
-	l := r.lanes[0]
-	down := l.down.(*fakeStream)
-	for _, c := range []struct {
-		way   Way
-		size  uint64
-		waits bool
-	}{
-		{Piped, 2 * r.o.Chunk, false},
-		{Piped, 3 * r.o.Chunk, true},
-		{Plain, r.o.Chunk, false},
-	} {
-		if err := l.submit(route{c.way, -1}, 0, c.size); err != nil {
-			t.Fatal(err)
-		}
-		if left := down.alone(); (left > 0) != c.waits {
-			t.Errorf("%s, %d bytes: %d things of the way down are left", c.way, c.size, left)
-		}
-		if err := l.finish(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 2 {
-		if err := l.submit(route{Plain, -1}, 0, r.o.Chunk); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if down.alone() == 0 {
-		t.Error("the second copy comes into the buffer that the first is still in")
-	}
-	if err := r.close(); err != nil || d.live != 0 {
-		t.Errorf("%v; %d objects are left", err, d.live)
 	}
 }
 
@@ -230,91 +154,6 @@ func TestNodesAreCompared(t *testing.T) {
 	r, err = run(t.Context(), small(t, func(o *Options) { o.Topology, o.Ways = twoNodes(), []Way{Piped} }), d, noBeat)
 	if err != nil || r.Conditions.Unbound == "" || len(r.compared()) != 0 || !strings.Contains(r.placementVerdict(), "CAP_SYS_NICE") {
 		t.Errorf("%v: %+v", err, r)
-	}
-}
-
-// TestFailuresFreeAll lets each call of the driver fail in turn, and an interruption
-// come there.
-func TestFailuresFreeAll(t *testing.T) {
-	goroutines := runtime.NumGoroutine()
-	o := small(t, func(o *Options) { o.Rounds, o.Min, o.Topology = 1, o.Max, twoNodes() })
-	broken := errors.New("broken")
-	last := 0
-	for n := 1; ; n += 1 + n/30 { // what opens and the first way, then samples
-		d := newFake()
-		d.at = func(call int) error {
-			if call == n {
-				return broken
-			}
-			return nil
-		}
-		r, err := run(t.Context(), o, d, noBeat)
-		if d.calls < n {
-			last = n
-			break
-		}
-		told := errors.Is(err, broken) || err == nil && r.Conditions.Unbound == broken.Error()
-		if !told || d.live != 0 {
-			t.Fatalf("call %d: %v; %d objects are left", n, err, d.live)
-		}
-	}
-	if last < 200 {
-		t.Errorf("only %d calls", last)
-	}
-	for n := 1; n < last; n += 3 + n/10 {
-		d := newFake()
-		ctx, cancel := context.WithCancel(t.Context())
-		d.at = func(call int) error {
-			if call == n {
-				cancel()
-			}
-			return nil
-		}
-		_, err := run(ctx, o, d, noBeat)
-		cancel()
-		if d.live != 0 || err != nil && (!errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "interrupted")) {
-			t.Fatalf("interrupted at call %d: %v; %d objects are left", n, err, d.live)
-		}
-	}
-	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, there were %d", runtime.NumGoroutine(), goroutines)
-		}
-	}
-}
-
-// TestStuckWorkIsNotFreed: what a GPU may still write to stays.
-func TestStuckWorkIsNotFreed(t *testing.T) {
-	d := newFake()
-	r := &rig{o: small(t, nil), drv: d, beat: noBeat, grace: time.Millisecond}
-	if err := r.open(); err != nil {
-		t.Fatal(err)
-	}
-	live := d.live
-	d.stuck = true
-	if err := r.lanes[0].submit(route{Piped, -1}, 0, 1000); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := r.lanes[0].finish(ctx); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if err := r.close(); !errors.Is(err, errLate) || d.live != live {
-		t.Errorf("%v; %d of %d objects", err, d.live, live)
-	}
-}
-
-func TestWatched(t *testing.T) {
-	release := make(chan struct{})
-	defer close(release)
-	var hung *HungError
-	if _, err := watched(time.Millisecond, func(func()) (*Report, error) { <-release; return nil, nil }); !errors.As(err, &hung) {
-		t.Error(err)
-	}
-	want := new(Report)
-	if r, err := watched(time.Hour, func(beat func()) (*Report, error) { beat(); beat(); return want, nil }); err != nil || r != want {
-		t.Error(r, err)
 	}
 }
 

@@ -3,10 +3,35 @@ package path
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/peerdirect/peerdirect/pci"
 	"github.com/peerdirect/peerdirect/transfer/report"
 )
+
+// halfVerdict: the size at which a way carries half of its most.
+func (r *Report) halfVerdict() string {
+	d := r.directions()[0]
+	var parts []string
+	for _, w := range r.ways(d) {
+		most := 0.0
+		for _, size := range r.sizes() {
+			if row := r.find(w, d, size); row != nil {
+				most = max(most, row.Rate.Median)
+			}
+		}
+		for _, size := range r.sizes() {
+			if row := r.find(w, d, size); row != nil && row.Rate.Median >= most/2 {
+				parts = append(parts, fmt.Sprintf("%s %v", w.label(), report.Bytes(size)))
+				break
+			}
+		}
+	}
+	if len(parts) == 0 || len(r.sizes()) < 2 {
+		return ""
+	}
+	return "Smaller copies pay for being begun: half of its best rate a way has from this size on, back to back: " + strings.Join(parts, ", ") + "."
+}
 
 // placementVerdict: whether it matters on which NUMA node pinned memory lies.
 func (r *Report) placementVerdict() string {
