@@ -29,8 +29,8 @@ there is, and shows what it carries and how long one copy takes:
   peer-write      straight, with peer access; the source's GPU copies
   peer-read       the same; the destination's GPU copies
   without-access  cuMemcpyPeerAsync without peer access: the driver chooses
-  pinned-piped    through two pinned buffers of the host, in chunks, down and up
-                  at once; of each NUMA node, where there are several
+  pinned-piped    through pinned buffers of the host, in chunks, down and up at
+                  once; of each NUMA node, where there are several
   pinned-plain    down into one pinned buffer, then up
   pageable        the same, through memory that is not pinned
 
@@ -85,6 +85,7 @@ sense; 3 no driver, or no such GPU; 4 no permission; 5 no way that --ways names;
 	f.Var(&smallest, "min", "smallest size; they go in fours")
 	f.Var(&largest, "max", "largest size, up to 4G; memory is taken for it")
 	f.Var(&chunk, "chunk", "of the way pinned-piped")
+	f.IntVar(&o.Buffers, "buffers", 2, "of the way pinned-piped, in each direction")
 	f.IntVar(&o.Depth, "depth", 16, "copies back to back")
 	f.BoolVar(&o.Both, "both", true, "measure both directions at once as well")
 	f.IntVarP(&o.Rounds, "rounds", "n", 5, "of everything; medians count")

@@ -24,6 +24,7 @@ func TestBenchPathUsage(t *testing.T) {
 		"--ways pageable,pageable":   "twice",
 		"--rounds -1":                "--rounds -1",
 		"--duration 2h":              "--duration 2h",
+		"--buffers 65":               "--buffers 65",
 		"--depth 5000":               "--depth 5000",
 		"--chunk 1":                  "--chunk 1 B",
 		"cuda:0 cuda:1 --no-such-it": "unknown flag",

@@ -59,11 +59,11 @@ func (r *rig) lane(from, to *end, near *int) (l *lane, err error) {
 	want := func(w Way) bool { return slices.Contains(r.o.Ways, w) }
 	chunk := int(min(r.o.Chunk, r.o.Max))
 	if want(Piped) {
-		if l.piped, err = r.pipe(l, node, 2, chunk); err != nil {
+		if l.piped, err = r.pipe(l, node, r.o.Buffers, chunk); err != nil {
 			return nil, err
 		}
 		for _, n := range r.nodes {
-			p, err := r.pipe(l, n, 2, chunk)
+			p, err := r.pipe(l, n, r.o.Buffers, chunk)
 			if err != nil {
 				return nil, err
 			}

@@ -21,7 +21,7 @@ const (
 	PeerWrite Way = "peer-write"     // the source's GPU copies, with peer access
 	PeerRead  Way = "peer-read"      // the destination's GPU copies, with peer access
 	NoAccess  Way = "without-access" // cuMemcpyPeerAsync where peer access is not enabled: the driver's own choice
-	Piped     Way = "pinned-piped"   // through two pinned buffers, chunk by chunk
+	Piped     Way = "pinned-piped"   // through a few pinned buffers, chunk by chunk
 	Plain     Way = "pinned-plain"   // down into one pinned buffer, then up from it
 	Pageable  Way = "pageable"       // the same, through memory that is not pinned
 )
@@ -44,6 +44,7 @@ type Options struct {
 	Ways     []Way         // default all
 	Min, Max uint64        // sizes, bytes; default 4 KiB and 256 MiB. Sizes go in fours from Min, and Max is one
 	Chunk    uint64        // of Piped, bytes; default 2 MiB
+	Buffers  int           // of Piped, in each direction; default 2
 	Depth    int           // copies on their way at once where they go back to back; default 16
 	Rounds   int           // of everything; medians count; default 5
 	Duration time.Duration // of one value in a round; default 20 ms
@@ -73,6 +74,9 @@ func (o *Options) defaults() error {
 	set(&o.Max, 256<<20)
 	set(&o.Min, min(4<<10, o.Max))
 	set(&o.Chunk, 2<<20)
+	if o.Buffers == 0 {
+		o.Buffers = 2
+	}
 	if o.Depth == 0 {
 		o.Depth = 16
 	}
@@ -96,6 +100,8 @@ func (o *Options) defaults() error {
 		return fmt.Errorf("--min %v, --max %v: sizes go from 1 byte to 4 GiB, upwards", report.Bytes(o.Min), report.Bytes(o.Max))
 	case o.Chunk < 4<<10 || o.Chunk > 256<<20:
 		return fmt.Errorf("--chunk %v: it is 4 KiB to 256 MiB", report.Bytes(o.Chunk))
+	case o.Buffers < 1 || o.Buffers > 64:
+		return fmt.Errorf("--buffers %d: it is 1 to 64", o.Buffers)
 	case o.Depth < 1 || o.Depth > 1024:
 		return fmt.Errorf("--depth %d: it is 1 to 1024", o.Depth)
 	case o.Rounds < 1 || o.Rounds > 1000:

@@ -176,6 +176,7 @@ func TestWhatMakesNoSense(t *testing.T) {
 		"min":     {GPUs: pair, Min: 2, Max: 1},
 		"max":     {GPUs: pair, Max: 1 << 40},
 		"chunk":   {GPUs: pair, Chunk: 100},
+		"buffers": {GPUs: pair, Buffers: 65},
 		"depth":   {GPUs: pair, Depth: -1},
 		"rounds":  {GPUs: pair, Rounds: -1},
 		"time":    {GPUs: pair, Duration: time.Hour},
@@ -228,5 +229,20 @@ func TestOrder(t *testing.T) {
 	}
 	if len(firsts) != 5 {
 		t.Errorf("rounds begin with %v", firsts)
+	}
+}
+
+// TestTurning: why traffic turns where it does, without the kernel's permissions.
+func TestTurning(t *testing.T) {
+	d := &pci.Device{Address: pci.Address{Bus: 3}}
+	for want, p := range map[string]pci.P2P{
+		"no bridge is above both":                            {Through: pci.WayHostBridge, Reason: "the kernel"},
+		"access control redirects to the root at 0000:03:00": {Through: pci.WayHostBridge, Bridge: d, Redirects: []*pci.Device{d}},
+		"bridge 0000:03:00.0 is above both":                  {Through: pci.WayBridge, Bridge: d},
+		"could not be read":                                  {Through: pci.WayUnknown, Bridge: d, Reason: "it could not be read"},
+	} {
+		if got := turning(p); !strings.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package path
 
 import (
+	"strings"
+
 	"github.com/peerdirect/peerdirect/pci"
 )
 
@@ -73,9 +75,27 @@ func between(t *pci.Topology, gpus [2]GPU) *Between {
 		return nil
 	}
 	d, p := t.Distance(a, b), t.P2P(b, a)
-	r := &Between{Class: d.Class.String(), Reason: d.Reason, Turns: string(p.Through), Why: p.Reason, Path: []string{}, Nodes: d.Class == pci.SYS}
+	r := &Between{Class: d.Class.String(), Reason: d.Reason, Turns: string(p.Through), Why: turning(p), Path: []string{}, Nodes: d.Class == pci.SYS}
 	for _, on := range d.Path {
 		r.Path = append(r.Path, on.Address.String())
 	}
 	return r
+}
+
+// turning says why traffic turns where it does. Whether the kernel would allow it is no
+// matter here: NVIDIA's driver does not ask.
+func turning(p pci.P2P) string {
+	var at []string
+	for _, d := range p.Redirects {
+		at = append(at, d.Address.String())
+	}
+	switch {
+	case p.Through == pci.WayUnknown:
+		return p.Reason
+	case p.Bridge == nil:
+		return "no bridge is above both"
+	case len(at) > 0:
+		return "access control redirects to the root at " + strings.Join(at, ", ")
+	}
+	return "bridge " + p.Bridge.Address.String() + " is above both"
 }

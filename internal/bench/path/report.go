@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/peerdirect/peerdirect/internal/bench"
+	"github.com/peerdirect/peerdirect/pci"
 )
 
 // Schema names the form of a Report in JSON; it changes when a field does.
@@ -44,6 +45,7 @@ type Access struct {
 type Conditions struct {
 	CUDA     string  `json:"cuda"` // what the driver serves, "13.0"
 	Chunk    uint64  `json:"chunk_bytes"`
+	Buffers  int     `json:"buffers"` // of the way pinned-piped, in each direction
 	Depth    int     `json:"depth"`
 	Rounds   int     `json:"rounds"`
 	Seconds  float64 `json:"seconds"` // of a value in a round
@@ -51,6 +53,7 @@ type Conditions struct {
 	Nodes    []int   `json:"numa_nodes"`                   // those with memory; null: not known
 	Pinned   [2]*int `json:"pinned_memory_node"`           // of each direction; null: not known
 	Unbound  string  `json:"nodes_not_compared,omitempty"` // why
+	Virtual  bool    `json:"virtual_machine"`              // whose hypervisor decides what PCI and NUMA it shows
 	CPUs     int     `json:"cpus"`
 	Arch     string  `json:"arch"`
 }
@@ -83,8 +86,8 @@ const Both = "both"
 func (r *rig) report(all []key, values map[key]*series, checked uint64) *Report {
 	rep := &Report{Schema: Schema, GPUs: r.facts, Access: Access{First: r.can[0], Second: r.can[1]},
 		PCI: between(r.o.Topology, r.facts), Conditions: Conditions{
-			CUDA: r.version, Chunk: r.o.Chunk, Depth: r.o.Depth, Rounds: r.o.Rounds, Seconds: r.o.Duration.Seconds(),
-			Verified: checked, Nodes: memoryNodes(r.o.Topology), CPUs: runtime.NumCPU(), Arch: runtime.GOARCH,
+			CUDA: r.version, Chunk: r.o.Chunk, Buffers: r.o.Buffers, Depth: r.o.Depth, Rounds: r.o.Rounds, Seconds: r.o.Duration.Seconds(),
+			Verified: checked, Nodes: memoryNodes(r.o.Topology), Virtual: r.o.Topology != nil && r.o.Topology.Platform.Virtual == pci.Yes, CPUs: runtime.NumCPU(), Arch: runtime.GOARCH,
 		}}
 	if rank, atomics, err := r.ends[0].gpu.link(r.ends[1].gpu); err == nil {
 		rep.Access.Rank, rep.Access.Atomics = &rank, atomics

@@ -151,7 +151,7 @@ func legend(b *strings.Builder, r *Report) {
 			PeerWrite: "straight, the source's GPU copies",
 			PeerRead:  "straight, the destination's GPU copies",
 			NoAccess:  "cuMemcpyPeerAsync, peer access not enabled: the driver chooses",
-			Piped:     fmt.Sprintf("through two pinned buffers of %v, down and up at once", report.Bytes(r.Conditions.Chunk)),
+			Piped:     fmt.Sprintf("through %d pinned buffers of %v, down and up at once", r.Conditions.Buffers, report.Bytes(r.Conditions.Chunk)),
 			Plain:     "through one pinned buffer, down and then up",
 			Pageable:  "the same, through memory that is not pinned",
 		}[w])

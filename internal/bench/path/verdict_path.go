@@ -20,14 +20,17 @@ func (r *Report) halfVerdict() string {
 				most = max(most, row.Rate.Median)
 			}
 		}
-		for _, size := range r.sizes() {
+		for i, size := range r.sizes() {
 			if row := r.find(w, d, size); row != nil && row.Rate.Median >= most/2 {
+				if i == 0 {
+					break // it may be so at sizes that were not measured, too
+				}
 				parts = append(parts, fmt.Sprintf("%s %v", w.label(), report.Bytes(size)))
 				break
 			}
 		}
 	}
-	if len(parts) == 0 || len(r.sizes()) < 2 {
+	if len(parts) == 0 {
 		return ""
 	}
 	return "Smaller copies pay for being begun: half of its best rate a way has from this size on, back to back: " + strings.Join(parts, ", ") + "."
@@ -40,7 +43,11 @@ func (r *Report) placementVerdict() string {
 	case r.Conditions.Nodes == nil:
 		return "Whether the place of the host's memory matters is not known: its NUMA nodes are not."
 	case len(r.Conditions.Nodes) == 1:
-		return fmt.Sprintf("All of the host's memory is of one NUMA node, %d: there is no place to choose.", r.Conditions.Nodes[0])
+		text := fmt.Sprintf("All of the host's memory is of one NUMA node, %d: there is no place to choose", r.Conditions.Nodes[0])
+		if r.Conditions.Virtual {
+			text += " in this virtual machine; whether its host has one is not seen"
+		}
+		return text + "."
 	case r.Conditions.Unbound != "":
 		return "Whether the place of the host's memory matters is not known: no memory of a given NUMA node is to be had (" + r.Conditions.Unbound + "); containers allow mbind with CAP_SYS_NICE."
 	case len(nodes) < 2:
@@ -90,7 +97,7 @@ func (r *Report) pathVerdict() (string, string) {
 	link, piped := r.link(), r.rateOf(Piped, r.directions()[0])
 	switch {
 	case peer > 0 && link > 0 && peer > link:
-		text = fmt.Sprintf("Peer copies carry %s GB/s, more than a PCI Express link of theirs at most (%s): they go over another link, which NVIDIA's are NVLink.", rate(peer), rate(link))
+		text = fmt.Sprintf("Peer copies carry %s GB/s, more than a PCI Express link of theirs at most (%s): they go over another link: NVLink, with GPUs of NVIDIA's.", rate(peer), rate(link))
 	case peer > 0 && link == 0 && piped > 0 && peer > 2*piped:
 		text = fmt.Sprintf("Peer copies carry %s GB/s, %.1f times what goes through the host; what the PCI Express links carry is not known here, nor so whether peer copies go over them.", rate(peer), peer/piped)
 	}
@@ -98,15 +105,19 @@ func (r *Report) pathVerdict() (string, string) {
 	if p == nil {
 		return "path", join(text, "Where the two are on PCI Express is not known, nor so whether that path is a detour.")
 	}
-	over, code := "Over PCI Express they are", "detour"
+	over, code, is := "Over PCI Express they are", "detour", "is"
 	if text != "" && link > 0 {
-		code = "path"
+		code, is = "path", "would be"
 		over = "Over PCI Express, which that way does not take, they are"
 	}
-	text = join(text, fmt.Sprintf("%s %v: %s.", over, p.Class, p.Reason))
+	seen := ""
+	if r.Conditions.Virtual {
+		seen = " in the tree that this virtual machine is shown"
+	}
+	text = join(text, fmt.Sprintf("%s %v%s: %s.", over, p.Class, seen, p.Reason))
 	switch {
 	case p.Turns == string(pci.WayHostBridge):
-		text += " Traffic from one to the other is a detour there: it goes up to the host bridge (" + p.Why + ")"
+		text += " Traffic from one to the other " + is + " a detour there, up to the host bridge: " + p.Why
 		if p.Nodes {
 			text += ", and from one processor to another"
 		}
