@@ -1,7 +1,8 @@
 /* The CUDA driver interface as far as this module calls it: our own
  * declarations, so that no toolkit is needed to build. Numbers and layouts are
  * those of cuda.h of CUDA 12.4 (Debian nvidia-cuda-dev 12.4.1-2), with which
- * they were compared; the ABI has not changed since for any of them. */
+ * they were compared, and those of copy.c with CUDA 13.0's (testdata/header.c);
+ * the ABI has not changed since for any of them. */
 #ifndef PEERDIRECT_CUDA_SHIM_H
 #define PEERDIRECT_CUDA_SHIM_H
 
