@@ -2,6 +2,9 @@ package verbs
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -176,5 +179,31 @@ func TestBuffersAreMappedMemory(t *testing.T) {
 	}
 	if b.Bytes() != nil {
 		t.Error("a closed buffer has bytes")
+	}
+}
+
+// TestBuffersOnANode: pages come from the node that is asked for, where the kernel
+// tells of it.
+func TestBuffersOnANode(t *testing.T) {
+	if _, err := NewBuffer(100, BufferOptions{Node: -3}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("node -4: %v", err)
+	}
+	if _, err := NewBuffer(100, BufferOptions{Node: 1025}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("node 1024: %v", err)
+	}
+	b, err := NewBuffer(5000, BufferOptions{Node: 1, Populate: true})
+	if errors.Is(err, syscall.EPERM) {
+		t.Skipf("part: the container forbids mbind: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	maps, err := os.ReadFile("/proc/self/numa_maps")
+	if err != nil {
+		return // a kernel without NUMA
+	}
+	if at := fmt.Sprintf("%x prefer", uintptr(unsafe.Pointer(&b.Bytes()[0]))); !strings.Contains(string(maps), at) {
+		t.Errorf("no policy of the buffer at %s", at)
 	}
 }

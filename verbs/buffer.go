@@ -3,6 +3,7 @@ package verbs
 import (
 	"fmt"
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +20,9 @@ type Buffer struct {
 type BufferOptions struct {
 	HugePages bool // MAP_HUGETLB with the default size; the length is rounded up
 	Populate  bool // touch all pages now
+	// Node asks for pages of a NUMA node, counted from 1: the kernel's node 0 is 1.
+	// 0 leaves it to the kernel, as does a node that has no memory left.
+	Node int
 }
 
 // NewBuffer maps length bytes.
@@ -32,7 +36,7 @@ func NewBuffer(length int, o BufferOptions) (*Buffer, error) {
 		flags |= unix.MAP_HUGETLB
 		page = 2 << 20
 	}
-	if o.Populate {
+	if o.Populate && o.Node == 0 {
 		flags |= unix.MAP_POPULATE
 	}
 	rounded := (length + page - 1) / page * page
@@ -44,7 +48,34 @@ func NewBuffer(length int, o BufferOptions) (*Buffer, error) {
 		}
 		return nil, failed("mmap", fmt.Sprintf("buffer of %d bytes", length), err, detail)
 	}
-	return &Buffer{mem: mem, length: length}, nil
+	b := &Buffer{mem: mem, length: length}
+	if o.Node != 0 {
+		if err := b.prefer(o.Node-1, o.Populate); err != nil {
+			b.Close()
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// prefer has the pages come from a NUMA node, before any has been touched.
+func (b *Buffer) prefer(node int, populate bool) error {
+	const preferred = 1 // MPOL_PREFERRED
+	object := fmt.Sprintf("buffer of %d bytes", b.length)
+	if node < 0 || node >= 1024 {
+		return &Error{Verb: "mbind", Object: object, Err: unix.EINVAL, Detail: fmt.Sprintf("NUMA node %d: nodes have numbers from 0 to 1023", node)}
+	}
+	var mask [1024 / 64]uint64
+	mask[node/64] = 1 << (node % 64)
+	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(&b.mem[0])), uintptr(len(b.mem)), preferred,
+		uintptr(unsafe.Pointer(&mask)), uintptr(len(mask)*64+1), 0)
+	if errno != 0 && errno != unix.ENOSYS { // a kernel without NUMA has one node
+		return failed("mbind", object, errno, fmt.Sprintf("NUMA node %d has no memory, or this process may not have it", node))
+	}
+	for at := 0; populate && at < len(b.mem); at += os.Getpagesize() {
+		b.mem[at] = 0
+	}
+	return nil
 }
 
 // Bytes is the memory, nil once the buffer is closed.
