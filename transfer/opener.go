@@ -37,12 +37,26 @@ type Opener interface {
 	Open(Want) (Rail, error)
 }
 
+// DeviceName is the kernel's name of the one NIC that an opener opens, "" where it
+// has several or does not tell.
+func DeviceName(o Opener) string {
+	if n, ok := o.(interface{ DeviceName() string }); ok {
+		return n.DeviceName()
+	}
+	return ""
+}
+
 // Want is what a transfer needs of a rail. Zero fields leave it to the options.
 type Want struct {
 	Peers  int // how many may be connected at once
 	NICs   int // how many are to be used, the first ones
 	Queues int // queue pairs of each NIC
 	Depth  int // writes in flight, on all NICs together
+
+	// Receives is how many messages and notices each peer may send ahead, on each
+	// NIC. If neither it nor the options say so, an EFA device's receives are shared
+	// among the peers that are wanted: 128 each, less where there are more than 64.
+	Receives int
 
 	// NoSpin has Wait sleep at once: the caller has polled long enough.
 	NoSpin bool
@@ -79,7 +93,7 @@ func (n NICs) Open(w Want) (Rail, error) {
 	if w.NICs > 0 && w.NICs < len(n) {
 		n = n[:w.NICs]
 	}
-	one := Want{NICs: 1, Peers: w.Peers, Queues: w.Queues, Depth: (w.Depth + len(n) - 1) / len(n)}
+	one := Want{NICs: 1, Peers: w.Peers, Queues: w.Queues, Receives: w.Receives, Depth: (w.Depth + len(n) - 1) / len(n)}
 	var rails []Rail
 	fail := func(err error) (Rail, error) {
 		for _, r := range rails {

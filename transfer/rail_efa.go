@@ -14,79 +14,6 @@ import (
 	"github.com/peerdirect/peerdirect/verbs"
 )
 
-// EFAOptions describe a rail over SRD. Zero fields take the default in the
-// comment.
-type EFAOptions struct {
-	Device    string        // the kernel's name, "efa_0"
-	SendDepth int           // operations in flight; default 128
-	RecvDepth int           // messages and notices a peer may send ahead; default 128
-	Peers     int           // how many can connect; default 1
-	Spin      time.Duration // how long Wait polls before it sleeps; default 20 us
-
-	// On is a device that is open already, instead of Device. The rail closes it.
-	On *efa.Device
-
-	embedded *Embedded // whose fabric has the device, instead of the kernel
-	node     int
-}
-
-func (o *EFAOptions) defaults() error {
-	set := func(v *int, def int) {
-		if *v == 0 {
-			*v = def
-		}
-	}
-	set(&o.SendDepth, 128)
-	set(&o.RecvDepth, 128)
-	set(&o.Peers, 1)
-	if o.Spin == 0 {
-		o.Spin = 20 * time.Microsecond
-	}
-	for _, bound := range []struct {
-		name      string
-		v, lo, hi int
-	}{
-		{"send depth", o.SendDepth, 2, 1 << 15},
-		{"receive depth", o.RecvDepth, minReceives, 1 << 15},
-		{"peers", o.Peers, 1, maxEFAPeers},
-	} {
-		if bound.v < bound.lo || bound.v > bound.hi {
-			return &OptionError{Option: bound.name, Err: fmt.Errorf("%d is not within %d and %d", bound.v, bound.lo, bound.hi)}
-		}
-	}
-	return nil
-}
-
-// Kind tells the kernel's devices from software ones: they are on other fabrics.
-func (o EFAOptions) Kind() Kind {
-	if o.embedded != nil {
-		return KindEmbedded
-	}
-	return KindEFA
-}
-
-// NICs is 1.
-func (o EFAOptions) NICs() int { return 1 }
-
-// Open opens a rail for a transfer. SRD needs one queue pair, however many are
-// wanted.
-func (o EFAOptions) Open(w Want) (Rail, error) {
-	if w.Depth > 0 && o.SendDepth < w.Depth+spare {
-		o.SendDepth = w.Depth + spare
-	}
-	if w.Peers > 0 {
-		o.Peers = w.Peers
-	}
-	if w.NoSpin {
-		o.Spin = time.Nanosecond
-	}
-	r, err := OpenEFA(o)
-	if err != nil {
-		return nil, err // and no *EFA that is nil
-	}
-	return r, nil
-}
-
 // EFA is a Rail over SRD, the reliable and unordered transport of the Elastic
 // Fabric Adapter: one queue pair for all peers, on the kernel's driver or on a
 // device in this process.
@@ -190,6 +117,9 @@ func (r *EFA) open() (err error) {
 	}
 	if most := r.dev.MaxSendDepth(0, false); o.SendDepth > most {
 		return &OptionError{Option: "depth", Err: fmt.Errorf("%d operations in flight; %s takes %d", o.SendDepth, r.dev.Name(), most)}
+	}
+	if err = o.share(r.dev.Name(), r.dev.MaxRecvDepth(1)); err != nil {
+		return err
 	}
 	receives := o.Peers * o.RecvDepth
 	if r.ep, err = r.dev.CreateSRD(efa.SRDOptions{MaxSend: o.SendDepth, MaxRecv: receives, Notify: true}); err != nil {

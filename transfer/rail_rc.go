@@ -28,6 +28,9 @@ type RCOptions struct {
 // Kind is KindRC.
 func (o RCOptions) Kind() Kind { return KindRC }
 
+// DeviceName is the device's.
+func (o RCOptions) DeviceName() string { return o.Device }
+
 // NICs is 1.
 func (o RCOptions) NICs() int { return 1 }
 
@@ -42,6 +45,9 @@ func (o RCOptions) Open(w Want) (Rail, error) {
 	}
 	if w.Peers > 0 {
 		o.Peers = w.Peers
+	}
+	if w.Receives > 0 {
+		o.RecvDepth = w.Receives
 	}
 	if w.NoSpin {
 		o.Spin = time.Nanosecond
