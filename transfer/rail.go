@@ -291,15 +291,15 @@ func (d Descriptor) At(offset uint64) Remote {
 }
 
 // Aim sets both places of an operation: length bytes of a region from offset on,
-// and the peer's region from there on, by the key of that number. It is for rails
-// of one NIC, and costs less than At does on both sides.
-func (op *Op) Aim(r *Region, offset uint64, length uint32, to *Descriptor, there uint64, key int) {
+// and the peer's region from there on, by one of its keys. It is for rails of one
+// NIC, and costs less than At does on both sides.
+func (op *Op) Aim(r *Region, offset uint64, length uint32, to *Descriptor, there uint64, key uint32) {
 	l := &op.Local
 	l.Addr, l.Length, l.Key = r.addr+offset, length, r.lkeys[0]
 	l.bad = offset > r.length || uint64(length) > r.length-offset
 	op.Remote.Addr, op.Remote.left, op.Remote.Key = 0, 0, 0
 	if there <= to.Length {
-		op.Remote.Addr, op.Remote.left, op.Remote.Key = to.Addr+there, to.Length-there, to.Keys[key]
+		op.Remote.Addr, op.Remote.left, op.Remote.Key = to.Addr+there, to.Length-there, key
 	}
 }
 

@@ -57,6 +57,7 @@ func (a *peerAt) answered(imm uint32, counted bool) {
 	}
 	delete(a.asking, imm)
 	if !counted {
+		one.job.stray = true
 		a.notices = append(a.notices, one.slot) // it stays held
 		a.turn()
 		a.w.cancels.Store(true) // it may have been cancelled meanwhile

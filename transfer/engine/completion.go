@@ -36,6 +36,9 @@ func (r *rail) completed(c *transfer.Completion) {
 		j.flight--
 		j.placed(length)
 		r.count.done++
+		if l.suspect {
+			l.proved()
+		}
 		l.at.done++
 		r.count.bytes += length
 		if notice {

@@ -32,23 +32,27 @@ func (r Rights) String() string {
 // has the bytes can name the region, but only a peer that the owner has joined
 // can reach it.
 //
-// The form, big-endian: "PDR", version 1; 8 bytes incarnation of the owner's
-// engine; 8 bytes address; 8 bytes length; 1 byte rights; 2 bytes number of
-// keys; 4 bytes for each key, in the order of the owner's rails.
+// The form, big-endian: "PDR", version 2; 8 bytes incarnation of the owner's
+// engine; 8 bytes address; 8 bytes length; 1 byte rights; 2 bytes number of the
+// owner's rails; a bit for each of them, the first in the lowest bit of the first
+// byte, that is set if the memory is registered there; for each that is set, in
+// order, 4 bytes key.
 type Remote struct {
+	d     transfer.Descriptor // a key for each of the owner's rails
+	rails railSet             // those whose key is one
+
 	Incarnation uint64 // of the engine that has the memory
 	Rights      Rights
-	d           transfer.Descriptor
 }
 
 // Length is the region's size in bytes.
 func (r Remote) Length() uint64 { return r.d.Length }
 
 const (
-	remoteVersion = 1
+	remoteVersion = 2
 	remoteHeader  = 4 + 8 + 8 + 8 + 1 + 2
 	// RemoteMax is the most bytes that a Remote serialises to.
-	RemoteMax = remoteHeader + 4*MaxRails
+	RemoteMax = remoteHeader + MaxRails/8 + 4*MaxRails
 )
 
 // ErrDescriptor is a description of a region that is none.
@@ -62,16 +66,23 @@ func (r Remote) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.BigEndian.AppendUint64(b, r.d.Length)
 	b = append(b, byte(r.Rights))
 	b = binary.BigEndian.AppendUint16(b, uint16(len(r.d.Keys)))
-	for _, k := range r.d.Keys {
-		b = binary.BigEndian.AppendUint32(b, k)
+	b = r.rails.appendBits(b, len(r.d.Keys))
+	for i, k := range r.d.Keys {
+		if r.rails.has(i) {
+			b = binary.BigEndian.AppendUint32(b, k)
+		}
 	}
 	return b, nil
 }
 
 // MarshalBinary is the serialised form.
 func (r Remote) MarshalBinary() ([]byte, error) {
-	return r.AppendBinary(make([]byte, 0, remoteHeader+4*len(r.d.Keys)))
+	return r.AppendBinary(make([]byte, 0, remoteSize(len(r.d.Keys), r.rails.count())))
 }
+
+// remoteSize is how many bytes a Remote of an owner's rails takes, with so many
+// keys.
+func remoteSize(rails, keys int) int { return remoteHeader + (rails+7)/8 + 4*keys }
 
 // UnmarshalBinary reads the serialised form, and nothing else will do.
 func (r *Remote) UnmarshalBinary(b []byte) error {
@@ -92,17 +103,25 @@ func (r *Remote) UnmarshalBinary(b []byte) error {
 	switch {
 	case n == 0 || n > MaxRails:
 		return wrong("keys of %d rails; there are 1 to %d", n, MaxRails)
-	case len(b) != remoteHeader+4*n:
-		return wrong("%d bytes with %d keys, which take %d", len(b), n, remoteHeader+4*n)
+	case len(b) < remoteSize(n, 0):
+		return wrong("%d bytes; with %d rails it has %d before the keys", len(b), n, remoteSize(n, 0))
+	case !got.rails.parseBits(b[remoteHeader:remoteSize(n, 0)], n):
+		return wrong("keys of rails beyond the last of %d", n)
+	case got.rails.empty():
+		return wrong("a key of no rail")
+	case len(b) != remoteSize(n, got.rails.count()):
+		return wrong("%d bytes with %d keys of %d rails, which take %d", len(b), got.rails.count(), n, remoteSize(n, got.rails.count()))
 	case got.d.Length == 0 || got.d.Addr+got.d.Length < got.d.Addr:
 		return wrong("%d bytes from %#x on", got.d.Length, got.d.Addr)
 	case got.Rights == 0 || got.Rights&^(Read|Write) != 0:
 		return wrong("rights %#x", b[28])
 	}
 	got.d.Keys = make([]uint32, n)
-	for i := range got.d.Keys {
-		got.d.Keys[i] = binary.BigEndian.Uint32(b[remoteHeader+4*i:])
-	}
+	keys := b[remoteSize(n, 0):]
+	got.rails.each(func(i int) bool {
+		got.d.Keys[i], keys = binary.BigEndian.Uint32(keys), keys[4:]
+		return true
+	})
 	*r = got
 	return nil
 }

@@ -26,6 +26,7 @@ type Engine struct {
 	met     uint32 // peers so far: each begins with another worker than the one before
 	regions map[*Region]struct{}
 	closed  bool
+	life    sync.RWMutex   // memory is being registered: rails stay open
 	ending  sync.WaitGroup // what peers still have running
 
 	scratch  scratch // to warm up with
@@ -120,6 +121,12 @@ func (e *Engine) Peers() []*Peer {
 	return all
 }
 
+func (e *Engine) isClosed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed
+}
+
 func (e *Engine) forget(p *Peer) {
 	e.mu.Lock()
 	delete(e.peers, p)
@@ -129,9 +136,11 @@ func (e *Engine) forget(p *Peer) {
 // Close leaves every peer and frees everything, regions included. Transfers that
 // have not ended fail with ErrClosed. It may be called again.
 func (e *Engine) Close() error {
+	e.life.Lock()
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
+	e.life.Unlock()
 	for _, p := range e.Peers() {
 		p.end(fmt.Errorf("%w: the engine was closed", ErrClosed))
 	}

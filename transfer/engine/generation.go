@@ -137,48 +137,10 @@ func (l *link) connected() {
 	}
 	l.state = linkUp
 	l.r.count.up.Add(1)
-	l.at.p.railUp(l.at)
+	l.at.p.railUp(l)
 	if !l.at.idle() {
 		l.at.turn()
 	}
-}
-
-// railUp counts a rail that is connected.
-func (p *Peer) railUp(a *peerAt) {
-	p.mu.Lock()
-	p.ups++
-	p.mu.Unlock()
-	p.upOnce.Do(func() { close(p.up) })
-	if a.ups.Add(1) > 1 {
-		return
-	}
-	for _, other := range p.at {
-		if other.ups.Load() == 0 {
-			other.w.do(func() {}) // it may have something to hand over
-		}
-	}
-}
-
-// railDown counts a rail that no longer is. A peer that has none for too long is
-// lost: what waits for it would wait for ever.
-func (p *Peer) railDown(a *peerAt) {
-	a.ups.Add(-1)
-	p.mu.Lock()
-	p.ups--
-	p.downs++
-	dark, downs := p.ups == 0, p.downs
-	p.mu.Unlock()
-	if !dark {
-		return
-	}
-	p.after(p.e.o.RailTime, func() {
-		p.mu.Lock()
-		dark := p.ups == 0 && p.downs == downs
-		p.mu.Unlock()
-		if dark {
-			p.end(fmt.Errorf("%w: no rail to %s came again in %v", ErrLost, p.name, p.e.o.RailTime))
-		}
-	})
 }
 
 // railFailed tells the peer that this side takes nothing more of it on a rail,

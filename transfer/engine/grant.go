@@ -14,17 +14,41 @@ type grant struct {
 	rights    Rights
 	confirmed chan struct{} // the peer confirmed that it was withdrawn
 	leaving   bool
+	widening  bool // the peer has asked for more rails, and waits
 }
 
 // Target is a peer's region that transfers may name, until the peer withdraws it
 // or is gone.
 type Target struct {
-	Remote
-	p         *Peer
-	name      string
+	// What every request looks at is in one line of the cache.
 	withdrawn atomic.Bool
-	users     atomic.Int64 // transfers that have not ended
-	confirm   sync.Once
+	users     atomic.Int64    // transfers that have not ended
+	keys      []atomic.Uint64 // by rail, with keyBit where there is one
+	Remote
+
+	p       *Peer
+	name    string
+	confirm sync.Once
+
+	everywhere bool        // near is all rails that are connected with the peer's
+	near       railSet     // those of the first description
+	have       sharedSet   // those of which there is a key
+	asking     atomic.Bool // the peer was asked for more
+	refused    atomic.Bool // and gave none
+}
+
+// keyBit tells a key from none.
+const keyBit = 1 << 32
+
+// keep takes the keys of a description that there were none of.
+func (t *Target) keep(r *Remote) {
+	r.rails.each(func(i int) bool {
+		if i < len(t.keys) && t.keys[i].Load() == 0 {
+			t.keys[i].Store(keyBit | uint64(r.d.Keys[i]))
+			t.have.add(i) // who sees it finds the key
+		}
+		return true
+	})
 }
 
 // Name is the name under which the region was granted.
@@ -166,6 +190,13 @@ func (p *Peer) granted(m *message) error {
 		return fmt.Errorf("%w: it granted a region of another incarnation", errProtocol)
 	case len(t.d.Keys) < p.rails:
 		return fmt.Errorf("%w: it granted a region with keys of %d rails; %d are connected", errProtocol, len(t.d.Keys), p.rails)
+	}
+	t.keys = make([]atomic.Uint64, p.rails)
+	t.keep(&t.Remote)
+	t.near = t.have.load()
+	t.everywhere = t.near == p.all
+	if m.name == warmName && !t.everywhere {
+		return fmt.Errorf("%w: it granted memory to warm up with that has keys of rails %v only", errProtocol, t.near)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

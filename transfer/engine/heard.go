@@ -64,6 +64,10 @@ func (p *Peer) heard(m *message) error {
 	case msgWithdrawn:
 		p.confirmed(m.name)
 		return nil
+	case msgWiden:
+		return p.asksForKeys(m.name, m.bytes)
+	case msgKeys:
+		return p.moreKeys(m)
 	case msgTaken:
 		return p.out.took(m.count)
 	case msgBroke:

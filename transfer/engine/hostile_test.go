@@ -103,7 +103,7 @@ func (h *hostile) giveUp() {
 // grant names memory of the hostile side.
 func (h *hostile) grant(edit func(*Remote)) {
 	h.t.Helper()
-	r := Remote{Incarnation: hostileIncarnation, Rights: Read | Write, d: h.mem.Descriptor()}
+	r := Remote{Incarnation: hostileIncarnation, Rights: Read | Write, d: h.mem.Descriptor(), rails: firstRails(1)}
 	if edit != nil {
 		edit(&r)
 	}
@@ -184,6 +184,24 @@ func TestHostilePeers(t *testing.T) {
 			h.say(message{kind: msgWithdraw, name: "x"})
 			h.say(message{kind: msgWithdrawn, name: "memory"})
 			h.say(message{kind: msgWithdrawn, name: "x"})
+		}},
+		{name: "gives keys unasked", late: func(h *hostile) {
+			h.grant(nil)
+			r := Remote{Incarnation: hostileIncarnation, Rights: Read, d: h.mem.Descriptor(), rails: firstRails(1)}
+			b, _ := r.MarshalBinary()
+			h.say(message{kind: msgKeys, name: "theirs", bytes: b})
+		}, want: "unasked", is: errProtocol},
+		{name: "gives keys of what it did not grant", late: func(h *hostile) { h.say(message{kind: msgKeys, name: "x", bytes: []byte("PDR")}) }},
+		{name: "asks for rails by a byte", late: func(h *hostile) { h.say(message{kind: msgWiden, name: "memory", bytes: []byte{1}}) }, want: "by 1 bytes", is: errProtocol},
+		{name: "asks for rails that there are not", late: func(h *hostile) {
+			all := firstRails(MaxRails)
+			for _, name := range []string{"memory", "x"} {
+				h.say(message{kind: msgWiden, name: name, bytes: all.appendBits(nil, MaxRails)})
+			}
+			var r Remote
+			if err := r.UnmarshalBinary(h.hear(msgKeys).bytes); err != nil || r.rails != firstRails(1) {
+				h.t.Errorf("the answer: %+v, %v", r, err)
+			}
 		}},
 		{name: "grants a range that is not there", late: func(h *hostile) {
 			h.grant(func(r *Remote) { r.d.Length = 1 << 40 })

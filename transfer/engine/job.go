@@ -12,26 +12,29 @@ type job struct {
 	t      *Transfer
 	w      *worker
 	at     *peerAt
-	kind   transfer.OpKind // OpWrite or OpRead
 	work   *work
 	c      cursor
 	region *Region
 	target *Target
+	lanes  *railSet  // the rails that it goes by; nil is all
+	out    *outgoing // of number
+	flight int       // requests posted, or staged, that have not come back
+	held   int       // requests that wait until their failed rail is fenced
 
-	notify bool
 	number Number
-	out    *outgoing // of that number
-	single bool      // it is one piece, which may carry the notice
-
-	flight int    // requests posted, or staged, that have not come back
-	held   int    // requests that wait until their failed rail is fenced
-	again  []slot // requests to post again
-	dry    bool   // the cursor has given its last piece
-	queued bool   // it is among the peer's jobs
+	kind   transfer.OpKind // OpWrite or OpRead
+	notify bool            // of number
+	single bool            // it is one piece, which may carry the notice
+	dry    bool            // the cursor has given its last piece
+	queued bool            // it is among the peer's jobs
+	stray  bool            // a rail failed under it, and it has looked for no other yet
+	waits  bool            // no rail is up for it
 	ended  bool
+	once   bool   // it fails with the first rail that fails under it
+	since  uint32 // since which round it waits (see peerAt.expire)
 
+	again   []slot // requests to post again
 	unshown uint64 // bytes placed that the transfer does not know of
-	once    bool   // it fails with the first rail that fails under it
 	err     error
 }
 
@@ -70,7 +73,7 @@ func (j *job) stage(l *link) bool {
 // if there is no receive for it at the peer, or no sequence. Then the bytes go
 // alone.
 func (j *job) stageNotified() bool {
-	l := j.at.free(true)
+	l := j.at.free(j.lanes, true)
 	if l == nil {
 		return false
 	}

@@ -32,6 +32,7 @@ type link struct {
 	stranded   []slot
 	fenced     bool  // the peer takes nothing of this generation any more
 	letters    bool  // letters went by it
+	suspect    bool  // the rail has failed before and has carried nothing since
 	before     *link // the generation before, until the peer has fenced it
 }
 
@@ -70,13 +71,13 @@ func (l *link) staged(id uint32) {
 	switch {
 	case s.kind == transfer.OpSend:
 		l.letters = true
-		op.Local, op.Remote = j.region.on[r.index].At(s.piece.Local, uint32(s.piece.Length)), transfer.Remote{}
+		op.Local, op.Remote = j.region.on[r.index].Load().At(s.piece.Local, uint32(s.piece.Length)), transfer.Remote{}
 		return
 	case s.piece.Length == 0:
 		op.Local, op.Remote = transfer.Local{}, transfer.Remote{}
 		return
 	}
-	op.Aim(j.region.on[r.index], s.piece.Local, uint32(s.piece.Length), &j.target.Remote.d, s.piece.Remote, l.theirs)
+	op.Aim(j.region.on[r.index].Load(), s.piece.Local, uint32(s.piece.Length), &j.target.Remote.d, s.piece.Remote, uint32(j.target.keys[l.theirs].Load()))
 }
 
 // notice counts a notice of the peer's.
@@ -107,6 +108,7 @@ func (l *link) fail(err error) {
 		return
 	}
 	l.r.count.losses.Add(1)
+	l.at.suspect.add(l.r.index)
 	l.close()
 	l.at.p.railFailed(l, err)
 }
@@ -118,7 +120,7 @@ func (l *link) close() {
 	}
 	if l.state == linkUp {
 		l.r.count.up.Add(-1)
-		l.at.p.railDown(l.at)
+		l.at.p.railDown(l)
 	}
 	l.state = linkDown
 	l.unstage()
@@ -208,6 +210,7 @@ func (l *link) settle() {
 			l.at.w.cancels.Store(true) // it may have been cancelled meanwhile
 		default:
 			j.held--
+			j.stray = true
 			j.again = append(j.again, s)
 			l.at.push(j)
 			l.at.w.cancels.Store(true) // it may have been cancelled meanwhile

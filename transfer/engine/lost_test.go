@@ -95,9 +95,7 @@ func TestManyPeers(t *testing.T) {
 	defer fabric.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	nic := fabric.Node(nodes).(transfer.EFAOptions)
-	nic.RecvDepth = 16 // of each peer; a device has 8192
-	hub, err := New(Options{Rails: Specs(nic, transfer.Want{Peers: nodes*each + 8, Depth: 64}, 1), CoolDown: time.Hour})
+	hub, err := New(Options{Rails: Specs(fabric.Node(nodes), transfer.Want{Peers: nodes*each + 8, Depth: 64}, 1), CoolDown: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -78,8 +79,11 @@ func (e *Engine) admit(c Control, dialled bool, kind uint16, payload []byte) (*P
 		changed: make(chan struct{}), timers: make(map[*timer]struct{}),
 	}
 	p.own.p = p
+	p.own.keys = make([]atomic.Uint64, p.rails)
+	p.all = firstRails(p.rails)
 	for _, w := range e.workers {
-		p.at = append(p.at, &peerAt{p: p, w: w, others: len(e.workers) > 1, links: make([]*link, len(w.rails)), offers: make([]*message, len(w.rails))})
+		p.at = append(p.at, &peerAt{p: p, w: w, others: len(e.workers) > 1, rails: w.drives.and(p.all),
+			links: make([]*link, len(w.rails)), offers: make([]*message, len(w.rails))})
 	}
 	for _, r := range e.rails[:p.rails] {
 		p.workersUp = max(p.workersUp, r.w.index+1)

@@ -44,10 +44,14 @@ const (
 	msgAsk
 	msgCounted
 	msgUncounted
+	// msgWiden: a granted region is wanted on these rails besides; msgKeys is the
+	// answer: its description, with the keys that there are now.
+	msgWiden
+	msgKeys
 )
 
 const (
-	protocolVersion = 1
+	protocolVersion = 2
 	maxName         = 255
 	maxOffer        = 4 << 10
 	maxReason       = 512
@@ -61,7 +65,7 @@ type message struct {
 	count       uint32
 	incarnation uint64
 	name        string
-	bytes       []byte // offer, Remote or reason
+	bytes       []byte // offer, Remote, rails or reason
 }
 
 // append serialises the message's payload.
@@ -83,7 +87,7 @@ func (m *message) append(b []byte) []byte {
 		b = m.link(b)
 	case msgTaken:
 		b = binary.BigEndian.AppendUint32(b, m.count)
-	case msgGrant:
+	case msgGrant, msgWiden, msgKeys:
 		name()
 		b = append(b, m.bytes...)
 	case msgBroke, msgCame:
@@ -166,7 +170,7 @@ func (m *message) parse(kind uint16, b []byte) error {
 		if !link() {
 			return short
 		}
-	case msgGrant:
+	case msgGrant, msgWiden, msgKeys:
 		if !name() {
 			return short
 		}

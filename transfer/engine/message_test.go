@@ -25,6 +25,8 @@ var someMessages = []message{
 	{kind: msgAsk, rail: 1, generation: 2, count: 1<<31 + 5},
 	{kind: msgCounted, rail: 1, generation: 2, count: 7},
 	{kind: msgUncounted, generation: 2, count: 8},
+	{kind: msgWiden, name: "kv", bytes: []byte("rails")},
+	{kind: msgKeys, name: "kv", bytes: []byte("a region")},
 	{kind: msgBroke, count: 3, name: "step", bytes: []byte("node1 is gone")},
 }
 
@@ -70,7 +72,7 @@ func FuzzMessage(f *testing.F) {
 }
 
 func someRemote() Remote {
-	return Remote{Incarnation: 77, Rights: Read | Write, d: transfer.Descriptor{Addr: 0x7000_0000_0000, Length: 1 << 30, Keys: []uint32{1, 0xffffffff, 3}}}
+	return Remote{Incarnation: 77, Rights: Read | Write, d: transfer.Descriptor{Addr: 0x7000_0000_0000, Length: 1 << 30, Keys: []uint32{1, 0, 0xffffffff, 0, 0, 0, 0, 0, 0, 3}}, rails: railSet{1 | 1<<2 | 1<<9}}
 }
 
 func TestRemoteComesBack(t *testing.T) {
@@ -79,7 +81,7 @@ func TestRemoteComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(b) != remoteHeader+12 || len(b) > RemoteMax {
+	if len(b) != remoteHeader+2+12 || len(b) > RemoteMax {
 		t.Errorf("%d bytes", len(b))
 	}
 	var got Remote
@@ -97,7 +99,11 @@ func TestRemoteComesBack(t *testing.T) {
 		{"another version", func(b []byte) []byte { b[3]++; return b }},
 		{"no rights", func(b []byte) []byte { b[28] = 0; return b }},
 		{"rights that there are not", func(b []byte) []byte { b[28] = 4; return b }},
-		{"no keys", func(b []byte) []byte { b[29], b[30] = 0, 0; return b[:remoteHeader] }},
+		{"no rails", func(b []byte) []byte { b[29], b[30] = 0, 0; return b[:remoteHeader] }},
+		{"no keys", func(b []byte) []byte { b[31], b[32] = 0, 0; return b[:remoteHeader+2] }},
+		{"cut within the bits", func(b []byte) []byte { return b[:remoteHeader+1] }},
+		{"a key of the 11th of 10 rails", func(b []byte) []byte { b[32] = 1 << 2; return b }},
+		{"a key more than it has", func(b []byte) []byte { b[31] |= 2; return b }},
 		{"no bytes", func(b []byte) []byte { clear(b[20:28]); return b }},
 		{"beyond the address space", func(b []byte) []byte { b[12] = 0xff; b[20] = 0xff; return b }},
 	} {

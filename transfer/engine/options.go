@@ -18,6 +18,12 @@ type Options struct {
 	// that are not pinned.
 	Workers []WorkerSpec
 
+	// Near tells which rails memory is near to, by their numbers in Rails: it is
+	// registered with these, and transfers go by these as long as one of them is up.
+	// None is all. Default: all rails are near to everything. [Placed] makes one of
+	// a machine's topology.
+	Near func(Place) []int
+
 	// MaxPiece is the most bytes of one work request; default 1 MiB. Longer
 	// segments are cut, so that every rail gets its share.
 	MaxPiece int
@@ -63,6 +69,20 @@ type RailSpec struct {
 	// Worker is the number of the worker that drives the rail.
 	Worker int
 }
+
+// Place is where memory is. The zero value does not say.
+type Place struct {
+	Exporter string // whose memory it is, as package dmabuf names it: "cuda:0", "drm:card1"
+	Device   string // the device's PCI address, "0000:3b:00.0", which goes before Exporter
+	Node     Node   // memory of the host: the NUMA node that has it
+}
+
+// Node is a NUMA node, counted from 1: NUMANode(0) is 1. The zero value is none
+// that is known.
+type Node int
+
+// NUMANode is the node of the kernel's number.
+func NUMANode(number int) Node { return Node(number + 1) }
 
 // WorkerSpec says where a worker runs.
 type WorkerSpec struct {

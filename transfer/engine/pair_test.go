@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -32,6 +33,12 @@ func newPair(t *testing.T, o Options) *pair {
 // newPairOf is two engines of so many NICs and workers.
 func newPairOf(t *testing.T, nics, workers int, o Options) *pair {
 	t.Helper()
+	return newPairWith(t, nics, workers, o, func([]RailSpec) {})
+}
+
+// newPairWith has edit change the rails of each engine.
+func newPairWith(t *testing.T, nics, workers int, o Options, edit func([]RailSpec)) *pair {
+	t.Helper()
 	fabric, err := transfer.NewEmbedded(transfer.EmbeddedOptions{Nodes: 3, NICs: nics, PeerTimeout: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -40,6 +47,7 @@ func newPairOf(t *testing.T, nics, workers int, o Options) *pair {
 	p := &pair{t: t, fabric: fabric, nics: make(map[string]*device.Device)}
 	for i := range p.e {
 		o.Rails = Specs(fabric.Node(i), transfer.Want{Peers: 8}, workers)
+		edit(o.Rails)
 		if p.e[i], err = New(o); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +102,9 @@ func (p *pair) transfer(ctx context.Context) {
 	}
 	w, err := p.peer[0].Write(ctx, Move{Local: p.region[0], Remote: p.target, Segments: []Segment{{Length: uint64(len(p.mem[0]))}}, Notify: Counts(1)})
 	if err == nil {
-		err = p.peer[1].Counter(1).Wait(ctx, p.count)
+		if err = p.peer[1].Counter(1).Wait(ctx, p.count); err != nil && w.Ended() {
+			err = errors.Join(err, w.Err())
+		}
 	}
 	if err == nil && !bytes.Equal(p.mem[0], p.mem[1]) {
 		p.t.Error("what came differs")

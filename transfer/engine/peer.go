@@ -34,7 +34,10 @@ type Peer struct {
 	identity    string
 	incarnation uint64
 	rails       int // that are connected with the peer's: the first ones, one by one
-	workersUp   int // that have any of these: the first ones
+	all         railSet
+	upRails     sharedSet // those that are connected now
+	goodRails   sharedSet // and have not failed since they last carried something
+	workersUp   int       // that have any of these: the first ones
 
 	at       []*peerAt // by worker
 	counters counters

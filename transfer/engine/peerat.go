@@ -12,6 +12,8 @@ type peerAt struct {
 	pick   int        // whose turn it is
 	inTurn bool
 
+	waiting bool // some jobs are parked
+
 	jobs     queue[*job]       // that have something to post, first come first served
 	notices  []slot            // to be posted
 	asking   map[uint32]*asked // by immediate
@@ -20,6 +22,13 @@ type peerAt struct {
 	ups      atomic.Int32      // links that are up; other workers look
 	err      error             // why the peer is gone
 	released bool
+
+	rails   railSet // the worker's that the peer has as well
+	suspect railSet // those that failed and have carried nothing since
+
+	parked   []*job // for whose memory no rail is up; waiting tells that there are any
+	expiring bool   // they will fail if it stays so
+	round    uint32 // of expiring
 }
 
 // turn puts the peer among those that have something to post.
@@ -53,31 +62,18 @@ func (a *peerAt) push(j *job) {
 }
 
 // idle tells whether there is nothing to post.
-func (a *peerAt) idle() bool { return a.jobs.len() == 0 && len(a.notices) == 0 }
+func (a *peerAt) idle() bool { return a.jobs.len() == 0 && len(a.notices) == 0 && !a.waiting }
 
 // stage hands up to n requests to the rails and tells how many.
 func (a *peerAt) stage(n int) (took int) {
 	if a.others && a.ups.Load() == 0 {
 		a.handOver()
 	}
-	for took < n && len(a.notices) > 0 {
-		s := &a.notices[0]
-		l := a.free(true)
-		if l == nil {
-			break // no receive at the peer
-		}
-		if !s.sequence() {
-			// Too many of the number are on their way: another worker's, perhaps,
-			// whose completions wake nobody here.
-			a.w.starved = true
-			break
-		}
-		s.job.held--
-		l.credits--
-		l.stage(*s)
-		took++
-		a.notices = append(a.notices[:0], a.notices[1:]...)
+	if len(a.notices) > 0 {
+		took = a.stageNotices(n)
 	}
+	passed := 0 // jobs whose rails are full
+jobs:
 	for took < n && a.jobs.len() > 0 {
 		j := a.jobs.first()
 		// Whoever cancels or withdraws tells the worker, too.
@@ -86,9 +82,15 @@ func (a *peerAt) stage(n int) (took int) {
 				took++
 			}
 			for took < n && j.more() {
-				l := a.free(false)
-				if l == nil {
-					return took
+				l := a.free(j.lanes, false)
+				if l == nil || j.stray {
+					if l == nil && j.lanes == nil {
+						return took
+					}
+					if passed += a.blocked(j); passed >= min(a.w.e.o.Batch, a.jobs.len()) && passed > 0 || l == nil && a.full() {
+						return took // how far to look is bounded
+					}
+					continue jobs
 				}
 				if j.stage(l) {
 					took++
@@ -105,28 +107,84 @@ func (a *peerAt) stage(n int) (took int) {
 	return took
 }
 
-// free is a link that has room for a request, in turn.
-func (a *peerAt) free(credit bool) *link {
-	n := len(a.links)
-	for i := range n {
-		at := a.pick + i
-		if at >= n {
-			at -= n
+// blocked finds out what is to be done with the first job, which no link took or
+// under which a rail failed. It tells how many were passed over, 0 or 1, that wait
+// for their rails where others may have room.
+func (a *peerAt) blocked(j *job) int {
+	stray := j.stray
+	j.stray = false
+	if j.lanes == nil {
+		return 0
+	}
+	switch w, to := a.reroute(j, 0); w {
+	case wayRoom:
+		if !stray {
+			a.jobs.pop()
+			a.jobs.push(j)
+			return 1
 		}
-		l := a.links[at]
-		if l == nil || !l.room() || credit && l.credits == 0 {
+	case wayThere:
+		a.jobs.pop()
+		j.queued = false
+		a.give(to, j, func() { to.enqueue(j) })
+	case wayNone:
+		a.jobs.pop()
+		a.park(j) // it stays queued
+	}
+	return 0
+}
+
+// stageNotices is stage for notices, and messages.
+func (a *peerAt) stageNotices(n int) (took int) {
+	for i := 0; took < n && i < len(a.notices); {
+		s := &a.notices[i]
+		var lanes *railSet
+		if s.withBytes() {
+			lanes = s.job.lanes
+		}
+		stray := lanes != nil && s.job.stray
+		var l *link
+		if !stray {
+			l = a.free(lanes, true)
+		}
+		if l == nil && lanes == nil {
+			break // no receive at the peer
+		}
+		if l == nil {
+			s.job.stray = false
+			switch w, to := a.reroute(s.job, 1); w {
+			case wayHere:
+			case wayThere:
+				a.handNotice(to, *s)
+				a.notices = append(a.notices[:i], a.notices[i+1:]...)
+			case wayNone:
+				a.await(s.job)
+				i++
+			case wayRoom:
+				if !stray {
+					i++
+				}
+			}
 			continue
 		}
-		if a.pick = at + 1; a.pick == n {
-			a.pick = 0
+		if !s.sequence() {
+			// Too many of the number are on their way: another worker's, perhaps,
+			// whose completions wake nobody here.
+			a.w.starved = true
+			break
 		}
-		return l
+		s.job.held--
+		l.credits--
+		l.stage(*s)
+		took++
+		a.notices = append(a.notices[:i], a.notices[i+1:]...)
 	}
-	return nil
+	return took
 }
 
 // dropStopped ends the jobs that were cancelled, or whose region was withdrawn.
 func (a *peerAt) dropStopped() {
+	a.resume()
 	a.jobs.keep(func(j *job) bool {
 		if !j.stopped() {
 			return true
@@ -153,6 +211,7 @@ func (a *peerAt) lose(err error) {
 	}
 	a.dropNotices(err)
 	a.dropAsked(err)
+	a.resume()
 	a.jobs.keep(func(j *job) bool {
 		j.queued = false
 		j.fail(err)

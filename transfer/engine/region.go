@@ -4,85 +4,174 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/peerdirect/peerdirect/dmabuf"
 	"github.com/peerdirect/peerdirect/transfer"
 )
 
-// Region is memory that is registered with every rail of the engine. Pieces of
-// it are named by their offset.
+// Region is memory that is registered with rails of the engine: with those that
+// are near to it (see Options.Near), and later with others if it must be reached
+// while none of these is up. Pieces of it are named by their offset.
 type Region struct {
-	e      *Engine
-	length uint64
-	on     []*transfer.Region // by rail
-	export *transfer.Export
+	// Workers look at these while more are registered. They are by rail; nil where
+	// the memory is not registered.
+	on   []atomic.Pointer[transfer.Region]
+	have sharedSet // where it is
 
-	mu     sync.Mutex
-	closed bool
+	e          *Engine
+	length     uint64
+	everywhere bool // near is all rails
+	near       railSet
+
+	busy    atomic.Bool // it is being registered with more rails, for some peer
+	refused atomic.Bool // the last of them did not take it
+
+	mu       sync.Mutex
+	closed   bool
+	register func(rail int) (*transfer.Region, error)
+	export   *transfer.Export // nil of memory of this process
+	addr     uint64           // of the first byte, as every rail has it
 }
 
-// Register makes memory of the process reachable. It is mapped or C memory
-// (verbs.NewBuffer), and stays until the region is closed.
-func (e *Engine) Register(mem []byte) (*Region, error) {
-	return e.register(uint64(len(mem)), nil, func(r Rail) (*transfer.Region, error) { return r.Register(mem) })
+// Register makes memory of the process reachable, by all rails. It is mapped or C
+// memory (verbs.NewBuffer), and stays until the region is closed.
+func (e *Engine) Register(mem []byte) (*Region, error) { return e.RegisterAt(mem, Place{}) }
+
+// RegisterAt makes memory of the process reachable, by the rails that are near to
+// its place.
+func (e *Engine) RegisterAt(mem []byte, at Place) (*Region, error) {
+	r := e.newRegion(uint64(len(mem)))
+	r.register = func(rail int) (*transfer.Region, error) { return e.rails[rail].rail.Register(mem) }
+	return r.begin(at)
 }
 
 // RegisterMemory makes memory of an exporter reachable by its dma-buf: length
-// bytes from offset on.
+// bytes from offset on, by the rails that are near to the exporter's device.
 func (e *Engine) RegisterMemory(m dmabuf.Memory, offset, length uint64) (*Region, error) {
-	x := transfer.NewExport(m, offset, length)
-	r, err := e.register(length, x, func(r Rail) (*transfer.Region, error) { return r.RegisterExport(x) })
+	return e.RegisterMemoryAt(m, offset, length, Place{Exporter: m.Exporter()})
+}
+
+// RegisterMemoryAt is RegisterMemory of memory whose place the caller knows: that
+// of an exporter which does not tell (a descriptor that came from elsewhere).
+func (e *Engine) RegisterMemoryAt(m dmabuf.Memory, offset, length uint64, at Place) (*Region, error) {
+	r := e.newRegion(length)
+	r.export = transfer.NewExport(m, offset, length)
+	r.register = func(rail int) (*transfer.Region, error) { return e.rails[rail].rail.RegisterExport(r.export) }
+	return r.begin(at)
+}
+
+func (e *Engine) newRegion(length uint64) *Region {
+	return &Region{e: e, length: length, on: make([]atomic.Pointer[transfer.Region], len(e.rails))}
+}
+
+// begin registers with the near rails.
+func (r *Region) begin(at Place) (*Region, error) {
+	e := r.e
+	if r.length == 0 {
+		return nil, errors.New("register: no bytes")
+	}
+	near, err := e.near(at)
 	if err != nil {
-		return nil, errors.Join(err, x.Close())
+		return nil, err
 	}
-	if err := x.Registered(); err != nil {
-		return nil, errors.Join(err, r.Close())
+	r.near, r.everywhere = near, near == firstRails(len(e.rails))
+	e.life.RLock() // until it is done, the rails stay open
+	defer e.life.RUnlock()
+	if err := r.widen(near); err != nil {
+		return nil, errors.Join(err, r.deregister())
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.regions[r] = struct{}{}
 	return r, nil
 }
 
-func (e *Engine) register(length uint64, x *transfer.Export, on func(Rail) (*transfer.Region, error)) (*Region, error) {
-	if length == 0 {
-		return nil, fmt.Errorf("register: no bytes")
+// near asks which rails are near to memory.
+func (e *Engine) near(at Place) (s railSet, err error) {
+	var list []int
+	if e.o.Near != nil && at != (Place{}) {
+		list = e.o.Near(at)
 	}
-	r := &Region{e: e, length: length, export: x}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return nil, ErrClosed
-	}
-	for i, rail := range e.rails {
-		one, err := on(rail.rail)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("register with rail %d, %s: %w", i, rail.info.Device, err), r.deregister())
+	for _, i := range list {
+		if i < 0 || i >= len(e.rails) {
+			return s, &OptionError{Option: "near", Err: fmt.Errorf("rail %d is near to %v; there are %d rails", i, at, len(e.rails))}
 		}
-		r.on = append(r.on, one)
-		if at, first := one.Descriptor().Addr, r.on[0].Descriptor().Addr; at != first {
-			return nil, errors.Join(fmt.Errorf("register with rail %d, %s: its first byte is at %#x, with rail 0 at %#x: a description has one address",
-				i, rail.info.Device, at, first), r.deregister())
-		}
+		s.add(i)
 	}
-	e.regions[r] = struct{}{}
-	return r, nil
+	if s.empty() {
+		s = firstRails(len(e.rails))
+	}
+	return s, nil
+}
+
+// widen registers with those of some rails with which the region is not registered
+// yet. Engine.Close must not come meanwhile.
+func (r *Region) widen(to railSet) (err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.e.isClosed() {
+		return ErrClosed
+	}
+	to = to.without(r.have.load())
+	to.each(func(i int) bool {
+		err = r.widenTo(i)
+		return err == nil
+	})
+	if r.export != nil {
+		err = errors.Join(err, r.export.Registered())
+	}
+	return err
+}
+
+func (r *Region) widenTo(i int) error {
+	rail := r.e.rails[i]
+	one, err := r.register(i)
+	if err != nil {
+		return fmt.Errorf("register with rail %d, %s: %w", i, rail.info.Device, err)
+	}
+	at := one.Descriptor().Addr
+	if have := r.have.load(); have.empty() {
+		r.addr = at
+	} else if at != r.addr {
+		return errors.Join(fmt.Errorf("register with rail %d, %s: its first byte is at %#x, with other rails at %#x: a description has one address",
+			i, rail.info.Device, at, r.addr), one.Close())
+	}
+	r.on[i].Store(one)
+	r.have.add(i) // who sees it finds the other
+	return nil
 }
 
 // Length is the region's size in bytes.
 func (r *Region) Length() uint64 { return r.length }
 
-// remote describes the region to a peer.
+// Rails are the numbers of the rails with which the memory is registered now.
+func (r *Region) Rails() (rails []int) {
+	have := r.have.load()
+	have.each(func(i int) bool { rails = append(rails, i); return true })
+	return rails
+}
+
+// remote describes the region to a peer, with the keys of the rails with which it
+// is registered.
 func (r *Region) remote(rights Rights) Remote {
-	m := Remote{Incarnation: r.e.incarnation, Rights: rights}
-	m.d.Addr, m.d.Length = r.on[0].Descriptor().Addr, r.length
-	for _, one := range r.on {
-		m.d.Keys = append(m.d.Keys, one.Descriptor().Keys[0])
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := Remote{Incarnation: r.e.incarnation, Rights: rights, rails: r.have.load()}
+	m.d = transfer.Descriptor{Addr: r.addr, Length: r.length, Keys: make([]uint32, len(r.on))}
+	m.rails.each(func(i int) bool {
+		m.d.Keys[i] = r.on[i].Load().Descriptor().Keys[0]
+		return true
+	})
 	return m
 }
 
 func (r *Region) deregister() error {
 	var errs []error
-	for _, one := range r.on {
-		errs = append(errs, one.Close())
+	for i := range r.on {
+		if one := r.on[i].Load(); one != nil {
+			errs = append(errs, one.Close())
+		}
 	}
 	if r.export != nil {
 		errs = append(errs, r.export.Close())

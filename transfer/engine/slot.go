@@ -65,6 +65,7 @@ func (w *worker) add(r Rail, index int) {
 	one.ops = make([]transfer.Op, 0, w.e.o.Batch)
 	one.got = make([]transfer.Completion, 64)
 	w.rails = append(w.rails, one)
+	w.drives.add(index)
 }
 
 // take gives a slot. There are as many as were ever needed at once.

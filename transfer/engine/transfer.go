@@ -44,6 +44,9 @@ type Transfer struct {
 	err  error
 	done chan struct{}
 	then []func(error)
+
+	lanes railSet   // the rails that its jobs begin with, if not all
+	at    []*peerAt // room for the workers of these
 }
 
 // owner is what a transfer is a part of.

@@ -11,10 +11,11 @@ import (
 //
 // It is a machine of steps: loop takes them on a thread, and a simulator could.
 type worker struct {
-	e     *Engine
-	index int
-	rails []*rail
-	spec  WorkerSpec
+	e      *Engine
+	index  int
+	rails  []*rail
+	drives railSet // their numbers
+	spec   WorkerSpec
 
 	queue chan *job
 
