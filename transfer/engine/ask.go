@@ -2,13 +2,13 @@ package engine
 
 import (
 	"fmt"
-
-	"github.com/peerdirect/peerdirect/transfer"
 )
 
-// A notice that goes with its bytes may have come though its rail failed: then the
-// peer has counted it, and may have put the memory to other use. So before it is
-// done again, the peer is asked, once it has fenced the rail.
+// A notice may have come though its rail failed. Then the peer has counted it, and
+// may have put the memory of its bytes to other use. So before it is done again, the
+// peer is asked, once it has fenced the rail. It could not tell a repeat from a new
+// one that was late: either may wait on a rail whose worker has not looked, while
+// others count thousands.
 
 // asked is a request of which the peer was asked.
 type asked struct{ slot }
@@ -80,13 +80,4 @@ func (a *peerAt) dropAsked(err error) {
 		one.job.fail(err)
 		one.job.settle()
 	}
-}
-
-// withBytes tells whether a request is a notice together with its bytes.
-func (s *slot) withBytes() bool { return s.kind == transfer.OpNotify && s.piece.Length > 0 }
-
-// has tells whether a notice was counted that may come still.
-func (c *Counter) has(sequence uint16) bool {
-	word := &c.seen[uint32(sequence)%(4*noticeWindow)/64]
-	return word.Load()&(1<<(sequence%64)) != 0
 }

@@ -41,8 +41,8 @@
 // The side that sees it disconnects its end, so that its NIC takes nothing more,
 // and says so. What had been on its way is done again by other rails only when
 // the peer has said the same of its end: a late packet of the first try cannot
-// land after the second. Notices carry a sequence by which the peer drops the one
-// that had arrived after all. After Options.CoolDown the side that made the
+// land after the second. A notice is done again only when the peer has been asked,
+// too, and did not count it. After Options.CoolDown the side that made the
 // control connection offers the rail anew: a new generation, of which nothing old
 // is.
 //

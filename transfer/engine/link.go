@@ -153,6 +153,17 @@ func (l *link) busy() bool {
 	return false
 }
 
+// unfenced is the generation, with those before, if the peer may still take something
+// of it. Nothing is on its way of any of them: what was fenced can be forgotten, else
+// a rail that never comes up would have all its generations kept.
+func (l *link) unfenced() *link {
+	if l == nil || l.fenced {
+		return nil
+	}
+	l.before = l.before.unfenced()
+	return l
+}
+
 // unstage takes back what was staged and not posted.
 func (l *link) unstage() {
 	r := l.r
@@ -202,7 +213,7 @@ func (l *link) settle() {
 			j.held--
 			j.fail(l.at.err)
 			j.settle()
-		case s.withBytes():
+		case s.kind == transfer.OpNotify:
 			l.at.ask(l, s)
 		case s.takesReceive():
 			l.at.notices = append(l.at.notices, s) // it stays held

@@ -8,9 +8,10 @@ import (
 )
 
 // A notice is an immediate: the number that it counts for, and below that a
-// sequence, by which a notice that was sent again (its rail failed before it
-// completed) is told from a new one. On its way are never more than noticeWindow
-// of a number.
+// sequence, by which the peer can tell whether it counted one whose rail failed
+// before it completed. From the oldest that has not completed to the newest are
+// never more than noticeWindow of a number; but one that has completed may wait at
+// the peer to be counted while thousands pass by other rails.
 const (
 	numberBits   = 16
 	sequenceBits = 16
@@ -41,9 +42,9 @@ func splitImmediate(imm uint32) (Number, uint16) {
 type Counter struct {
 	count atomic.Uint64
 
-	// What was seen, by sequence: a ring of four windows. Where the notices
-	// are (head) and a window on either side is in use; entering a window
-	// clears the one after the next.
+	// What was counted, by sequence, for those who ask: a ring of four windows.
+	// Where the notices are (head) and the window before it is in use; entering
+	// a window clears the next.
 	seen    [4 * noticeWindow / 64]atomic.Uint64
 	head    atomic.Uint32 // the newest window entered, of the 64 that sequences have
 	enter   sync.Mutex
@@ -62,22 +63,38 @@ type counterCall struct {
 
 const windows = 1 << sequenceBits / noticeWindow
 
-// take counts a notice; false if it was there before.
-func (c *Counter) take(sequence uint16) bool {
-	window := uint32(sequence) / noticeWindow
-	if ahead := (window - c.head.Load()) % windows; ahead != 0 && ahead < windows/2 {
-		c.move(window)
+// take counts a notice. Each is given once: one that failed with its rail is sent
+// again only where it was not counted (see ask).
+func (c *Counter) take(sequence uint16) {
+	switch ahead := c.ahead(sequence); {
+	case ahead > 0:
+		c.move(uint32(sequence) / noticeWindow)
+		fallthrough
+	case ahead >= -1:
+		word, bit := c.at(sequence)
+		word.Or(bit)
 	}
-	word := &c.seen[uint32(sequence)%(4*noticeWindow)/64]
-	bit := uint64(1) << (sequence % 64)
-	if word.Or(bit)&bit != 0 {
-		return false
-	}
+	// Nobody asks about one of longer ago: it has completed.
 	c.count.Add(1)
 	if c.waiters.Load() != 0 {
 		c.tell()
 	}
-	return true
+}
+
+// has tells whether a notice was counted that has not completed.
+func (c *Counter) has(sequence uint16) bool {
+	word, bit := c.at(sequence)
+	return c.ahead(sequence) <= 0 && word.Load()&bit != 0
+}
+
+// ahead is how many windows a sequence's is ahead of the head.
+func (c *Counter) ahead(sequence uint16) int {
+	ahead := (uint32(sequence)/noticeWindow - c.head.Load()) % windows
+	return int(ahead+windows/2)%windows - windows/2
+}
+
+func (c *Counter) at(sequence uint16) (*atomic.Uint64, uint64) {
+	return &c.seen[uint32(sequence)%(4*noticeWindow)/64], 1 << (sequence % 64)
 }
 
 // move enters a window. Whoever comes to it meanwhile waits until what it will

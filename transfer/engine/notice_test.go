@@ -9,22 +9,33 @@ import (
 	"time"
 )
 
-// TestCounterTellsRepeats: in any order within a window, each sequence counts
-// once, over several turns of the 16 bits, however often it comes.
-func TestCounterTellsRepeats(t *testing.T) {
+// TestCounterKnowsWhatCame: in any order within a window, over several turns of the
+// 16 bits, a sequence was counted from when it was on. What comes later than that
+// counts, and is nothing to those that are on their way.
+func TestCounterKnowsWhatCame(t *testing.T) {
 	var c Counter
 	r := rand.New(rand.NewPCG(1, 1))
 	const count = 3 << sequenceBits
 	var want uint64
+	take := func(n int) {
+		c.take(uint16(n))
+		want++
+	}
 	for base := 0; base < count; base += noticeWindow {
+		late := base - (4+r.IntN(20))*noticeWindow
 		for _, i := range r.Perm(noticeWindow) {
-			if !c.take(uint16(base + i)) {
-				t.Fatalf("notice %d was taken for a repeat", base+i)
+			if c.has(uint16(base + i)) {
+				t.Fatalf("notice %d has come before it came", base+i)
 			}
-			want++
-			// One that may be repeated still: within the window before.
-			if back := base + i - r.IntN(noticeWindow); back >= base && c.take(uint16(base+i)) {
-				t.Fatalf("notice %d counted twice", base+i)
+			take(base + i)
+			if late >= 0 {
+				take(late + i)
+			}
+			if back := base + i - r.IntN(noticeWindow); back < base && back >= 0 && !c.has(uint16(back)) || !c.has(uint16(base+i)) {
+				t.Fatalf("when notice %d had come, it or %d is not known", base+i, back)
+			}
+			if ahead := base + i + noticeWindow; i == 0 && c.has(uint16(ahead)) {
+				t.Fatalf("notice %d has come with %d", ahead, base+i)
 			}
 		}
 	}
@@ -33,8 +44,8 @@ func TestCounterTellsRepeats(t *testing.T) {
 	}
 }
 
-// TestSequencesStayWithinAWindow: what is on its way is never further apart than
-// the receiver tells repeats by, with several workers and completions in any order.
+// TestSequencesStayWithinAWindow: what has not completed is never so far apart that
+// the receiver does not know it, with several workers and completions in any order.
 func TestSequencesStayWithinAWindow(t *testing.T) {
 	var o outgoing
 	var c Counter
@@ -55,12 +66,13 @@ func TestSequencesStayWithinAWindow(t *testing.T) {
 					s := flight[i]
 					flight[i] = flight[len(flight)-1]
 					flight = flight[:len(flight)-1]
-					if !c.take(s) {
-						t.Errorf("sequence %d was taken for a repeat", s)
+					if c.has(s) {
+						t.Errorf("sequence %d has come before it came", s)
 						return
 					}
-					if c.take(s) {
-						t.Errorf("sequence %d counted twice", s)
+					c.take(s)
+					if !c.has(s) {
+						t.Errorf("sequence %d came, and is not known", s)
 						return
 					}
 					o.arrived(s)
@@ -130,5 +142,37 @@ func TestCountersAreBounded(t *testing.T) {
 	}
 	if s.find(3000, 10) == nil {
 		t.Error("one that there is was not found")
+	}
+}
+
+// TestAWorkerThatStands: while one of the peer's workers stands still, thousands of
+// notices pass by the other. Those that it finds when it goes on count as well.
+func TestAWorkerThatStands(t *testing.T) {
+	p := newPairOf(t, 2, 2, Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for side := range p.e { // both rails are up
+		for p.e[side].Stats()[0].Up+p.e[side].Stats()[1].Up < 2 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	goOn := make(chan struct{})
+	stands := p.e[1].workers[1]
+	stands.do(func() { <-goOn })
+	const number, each = 3, 3 * 4 * noticeWindow
+	c := p.peer[1].Counter(number)
+	var sent uint64
+	for c.Count() < each {
+		if _, err := p.peer[0].Notify(ctx, number); err != nil {
+			t.Fatal(err)
+		}
+		sent++
+	}
+	close(goOn)
+	if err := c.Wait(ctx, sent); err != nil {
+		t.Error(err)
+	}
+	if n := c.Count(); n > sent {
+		t.Errorf("%d notices counted, %d were sent", n, sent)
 	}
 }

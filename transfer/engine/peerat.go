@@ -1,6 +1,9 @@
 package engine
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // peerAt is a peer as one worker sees it. It belongs to the worker.
 type peerAt struct {
@@ -134,6 +137,18 @@ func (a *peerAt) blocked(j *job) int {
 	return 0
 }
 
+// dropNotice takes one from the queue. Of a long queue the first leaves without
+// the others being moved; a short one stays where its memory begins, so that it
+// needs no other.
+func (a *peerAt) dropNotice(i int) {
+	if i == 0 && len(a.notices) > 128 {
+		a.notices[0] = slot{}
+		a.notices = a.notices[1:]
+		return
+	}
+	a.notices = slices.Delete(a.notices, i, i+1)
+}
+
 // stageNotices is stage for notices, and messages.
 func (a *peerAt) stageNotices(n int) (took int) {
 	for i := 0; took < n && i < len(a.notices); {
@@ -156,7 +171,7 @@ func (a *peerAt) stageNotices(n int) (took int) {
 			case wayHere:
 			case wayThere:
 				a.handNotice(to, *s)
-				a.notices = append(a.notices[:i], a.notices[i+1:]...)
+				a.dropNotice(i)
 			case wayNone:
 				a.await(s.job)
 				i++
@@ -177,7 +192,7 @@ func (a *peerAt) stageNotices(n int) (took int) {
 		l.credits--
 		l.stage(*s)
 		took++
-		a.notices = append(a.notices[:i], a.notices[i+1:]...)
+		a.dropNotice(i)
 	}
 	return took
 }

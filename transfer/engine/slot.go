@@ -102,3 +102,6 @@ func (r *rail) ring() bool {
 	r.ops = r.ops[:left]
 	return n > 0
 }
+
+// withBytes tells whether a request is a notice together with its bytes.
+func (s *slot) withBytes() bool { return s.kind == transfer.OpNotify && s.piece.Length > 0 }
