@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 )
 
@@ -91,7 +92,7 @@ func (p *Peer) broke(name string, round uint32, reason string) error {
 		return fmt.Errorf("%w: it names more than %d barriers", errProtocol, maxMeetings)
 	}
 	if !m.broken || newer(round, m.round) {
-		m.broken, m.round, m.reason = true, round, reason
+		m.broken, m.round, m.reason = true, round, plain(reason)
 		b.changed()
 	}
 	return nil
@@ -108,6 +109,9 @@ var ErrBroken = errors.New("the barrier is broken")
 // ended or another member was lost to it: ErrBroken, with that member's name. The
 // round counts as come to, so that all may try another.
 func (e *Engine) Barrier(ctx context.Context, group []*Peer, name string) error {
+	if e.o.Manual != nil && len(group) > 0 {
+		return fmt.Errorf("barrier %q: %w", name, ErrWaits)
+	}
 	if name == "" || len(name) > maxName {
 		return fmt.Errorf("barrier: a name of %d bytes; it has 1 to %d", len(name), maxName)
 	}
@@ -132,8 +136,8 @@ func (e *Engine) Barrier(ctx context.Context, group []*Peer, name string) error 
 	if err == nil {
 		return nil
 	}
-	reason := err.Error()
-	reason = reason[:min(len(reason), maxReason)]
+	reason := plain(err.Error())
+	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
 	for i, p := range group {
 		if p.Err() == nil {
 			p.tell(message{kind: msgBroke, count: meetings[i].own, name: name, bytes: []byte(reason)})

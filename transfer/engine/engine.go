@@ -29,7 +29,8 @@ type Engine struct {
 	life    sync.RWMutex   // memory is being registered: rails stay open
 	ending  sync.WaitGroup // what peers still have running
 
-	scratch  scratch // to warm up with
+	closing  sync.Mutex // one Close at a time
+	scratch  scratch    // to warm up with
 	barriers barriers
 	lock     sync.Mutex // of Options.OneLock
 }
@@ -42,8 +43,8 @@ func New(o Options) (*Engine, error) {
 	if o.Name == "" {
 		o.Name, _ = os.Hostname()
 	}
-	if len(o.Name) > maxName {
-		return nil, &OptionError{Option: "name", Err: fmt.Errorf("%d bytes; it has %d at most", len(o.Name), maxName)}
+	if len(o.Name) > maxName || !printable(o.Name) {
+		return nil, &OptionError{Option: "name", Err: fmt.Errorf("%q: it has %d bytes at most, of text that can be printed", o.Name, maxName)}
 	}
 	e := &Engine{o: o, peers: make(map[*Peer]struct{}), regions: make(map[*Region]struct{})}
 	var b [8]byte
@@ -136,6 +137,8 @@ func (e *Engine) forget(p *Peer) {
 // Close leaves every peer and frees everything, regions included. Transfers that
 // have not ended fail with ErrClosed. It may be called again.
 func (e *Engine) Close() error {
+	e.closing.Lock()
+	defer e.closing.Unlock()
 	e.life.Lock()
 	e.mu.Lock()
 	e.closed = true

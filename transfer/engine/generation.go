@@ -120,7 +120,7 @@ func (a *peerAt) offer(r *rail, generation uint32) *link {
 		a.p.again(r, generation)
 		return nil
 	}
-	l := &link{at: a, r: r, id: id, theirs: r.index, state: linkOffered, generation: generation, before: a.links[r.local]}
+	l := &link{at: a, r: r, id: id, theirs: r.index, state: linkOffered, generation: generation, before: a.links[r.local].unfenced()}
 	a.links[r.local] = l
 	for len(r.links) <= int(id) {
 		r.links = append(r.links, nil)

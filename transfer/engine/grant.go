@@ -134,6 +134,9 @@ func (p *Peer) Target(ctx context.Context, name string) (*Target, error) {
 		case t != nil:
 			return t, nil
 		}
+		if p.e.o.Manual != nil {
+			return nil, fmt.Errorf("%s has not granted %q: %w", p.name, name, ErrWaits)
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():

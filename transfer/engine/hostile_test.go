@@ -100,6 +100,20 @@ func (h *hostile) giveUp() {
 	h.stop()
 }
 
+// generations is how many of its rail's the engine keeps.
+func (h *hostile) generations() (n int) {
+	for _, p := range h.e.Peers() {
+		if a := p.at[0]; p.incarnation == hostileIncarnation {
+			a.w.call(func() {
+				for l := a.links[0]; l != nil; l = l.before {
+					n++
+				}
+			})
+		}
+	}
+	return n
+}
+
 // grant names memory of the hostile side.
 func (h *hostile) grant(edit func(*Remote)) {
 	h.t.Helper()
@@ -156,12 +170,26 @@ func TestHostilePeers(t *testing.T) {
 	}{
 		{name: "no hello first", early: func(h *hostile) { h.say(message{kind: msgWithdraw, name: "x"}) }, want: "before the hello", is: errProtocol},
 		{name: "garbage first", early: func(h *hostile) { h.c.Send(uint16(msgHello), []byte("GET / HTTP/1.1")) }, want: "version 71", is: errProtocol},
+		{name: "a name for a terminal", early: func(h *hostile) {
+			h.say(message{kind: msgHello, incarnation: 1, count: 1, name: "\x1b[2Jroot"})
+		}, want: "cannot be printed", is: errProtocol},
 		{name: "no rails", early: func(h *hostile) { h.say(message{kind: msgHello, name: "x"}) }, want: "0 rails", is: errProtocol},
 		{name: "offers garbage", early: func(h *hostile) {
 			h.hello()
 			h.say(message{kind: msgOffer, generation: 1, bytes: []byte("garbage")})
 			h.giveUp()
 		}, want: "connect to hostile on rail 0", is: ErrLost, fence: time.Minute},
+		{name: "gives the rail up again and again", early: func(h *hostile) {
+			h.hello()
+			for range 20 {
+				link(h, msgFenced, h.hear(msgOffer).generation, 0)
+			}
+			h.hear(msgOffer)
+			if n := h.generations(); n > 2 {
+				h.t.Errorf("%d generations are kept", n)
+			}
+			h.giveUp()
+		}, want: "no rail to hostile", is: ErrLost, rail: time.Minute},
 		{name: "ready for what was not offered", early: func(h *hostile) { h.hello(); link(h, msgReady, 77, 64); h.giveUp() }, want: "no rail to hostile", is: ErrLost},
 		{name: "ready before it accepted", early: func(h *hostile) { h.hello(); link(h, msgReady, 1, 64); h.giveUp() }, want: "no rail to hostile", is: ErrLost},
 		{name: "begins a generation", early: func(h *hostile) { h.hello(); h.offer(2) }, want: "began generation 2", is: errProtocol},
@@ -228,7 +256,7 @@ func TestHostilePeers(t *testing.T) {
 		}, want: "more than 4 numbers", is: errProtocol},
 		{name: "sends garbage by the rail", late: func(h *hostile) { h.letter([]byte("GET / HTTP/1.1\r\n\r\n")) }, want: "a letter that begins with", is: errProtocol},
 		{name: "sends a letter too far ahead", late: func(h *hostile) { h.letter(someLetter(letterData, letterWindow, "x")) }, want: "letter 32, where those before 32", is: errProtocol},
-		{name: "sends a letter of long ago", late: func(h *hostile) { h.letter(someLetter(letterData, 1<<32-letterWindow-1, "x")) }, want: "where those before 32", is: errProtocol},
+		{name: "sends a letter of long ago", late: func(h *hostile) { h.letter(someLetter(letterData, 1<<32-letterWindow-1, "x")) }},
 		{name: "sends a letter that lies about its length", late: func(h *hostile) { h.letter(append(someLetter(letterData, 0, "x"), 0)) }, want: "says that it has 1", is: errProtocol},
 		{name: "sends a letter twice", late: func(h *hostile) {
 			for range 2 {
@@ -258,6 +286,19 @@ func TestHostilePeers(t *testing.T) {
 				h.t.Errorf("a write of which it did not tell whether it came: %v", err)
 			}
 		}, want: "did not tell", is: ErrLost, fence: 2 * time.Second, rail: time.Minute},
+		{name: "has counted what its rail took with it", late: func(h *hostile) {
+			h.rail.Close()
+			w, err := h.peer.Notify(h.ctx, 2)
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			h.hear(msgFenced)
+			link(h, msgFenced, 1, 0)
+			link(h, msgCounted, 1, h.hear(msgAsk).count)
+			if err := w.Wait(h.ctx); err != nil {
+				h.t.Errorf("a notice that was counted: %v", err)
+			}
+		}, fence: time.Minute, rail: time.Minute},
 		{name: "asks what it knows, and answers unasked", late: func(h *hostile) {
 			for _, kind := range []msgKind{msgAsk, msgCounted, msgUncounted} {
 				link(h, kind, 7, 3<<sequenceBits)

@@ -51,7 +51,9 @@ func (e *Engine) Listen(ctx context.Context, addr string, c control.Credentials,
 }
 
 // Accept waits for the next peer that has proved who it is, and joins it. An
-// error of one peer's is no end of the listener.
+// error of one peer's is no end of the listener. Several goroutines may call it at
+// once: a peer that says nothing then holds up one call, for 30 seconds at most, and
+// not all that come behind it.
 func (l *Listener) Accept(ctx context.Context) (*Peer, error) {
 	conn, err := l.Listener.Accept(ctx)
 	if err != nil {

@@ -111,9 +111,14 @@ func TestInboxOrders(t *testing.T) {
 				allowed = taken + letterWindow
 			}
 		}
-		for _, bad := range []uint32{b.told + letterWindow, b.taken - letterWindow - 1, b.taken + 1<<31} {
+		for _, bad := range []uint32{b.told + letterWindow, b.taken + 1<<31 - 1} {
 			if err := put(bad); !errors.Is(err, errProtocol) {
-				t.Fatalf("letter %d, where %d to %d may come: %v", bad, b.taken-letterWindow, b.told+letterWindow, err)
+				t.Fatalf("letter %d, where those before %d may come: %v", bad, b.told+letterWindow, err)
+			}
+		}
+		for _, old := range []uint32{b.taken - 1, b.taken - letterWindow - 1, b.taken + 1<<31} {
+			if err := put(old); err != nil {
+				t.Fatalf("letter %d again, when those before %d were taken: %v", old, b.taken, err)
 			}
 		}
 	}

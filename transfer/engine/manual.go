@@ -12,9 +12,11 @@ import (
 //
 // The caller takes the workers' steps (Step), delivers the peers' messages
 // (Begin, Meet, Peer.Deliver) and keeps the time (After). The engine starts no
-// goroutine and asks no clock. What waits for others to act (Connect, Counter.Wait,
-// Transfer.Wait, Withdraw, Peer.Close) would wait for ever: look, or be called.
-// Where an operation would wait for room in a worker's queue, it fails.
+// goroutine and asks no clock. What would wait for others to act is ErrWaits: Connect,
+// Barrier, Warm; Receive, Send and Target where they do not find at once what they
+// are for; an operation that finds no room in a worker's queue. Counter.Wait,
+// Transfer.Wait, Withdraw and Peer.Close would wait for ever: look, or be called.
+// What peers ask for, but not to warm up, which is no more than a help, is done.
 type Manual struct {
 	// Wake tells that a worker has been given something to do: an operation, a
 	// command, a cancellation. It may be called from within a step and must not
@@ -23,6 +25,10 @@ type Manual struct {
 	// After calls f later, unless stop is called before.
 	After func(d time.Duration, f func()) (stop func())
 }
+
+// ErrWaits: the caller drives the engine (Options.Manual), and it would wait for
+// what the caller is to do. Take steps, and try again.
+var ErrWaits = errors.New("an engine that its caller drives does not wait")
 
 // Step has a worker do what there is to do, once; false if there was nothing.
 // Until Wake is called for it, or one of its rails has a completion, there will be

@@ -16,6 +16,9 @@ const helloTime = 30 * time.Second
 // calls Connect as well, and takes the connection over. dialled is true on the
 // side that made the connection. It returns when one rail at least is connected.
 func (e *Engine) Connect(ctx context.Context, c Control, dialled bool) (*Peer, error) {
+	if e.o.Manual != nil {
+		return nil, errors.Join(fmt.Errorf("connect: %w: begin by Begin and Meet", ErrWaits), c.Close())
+	}
 	ctx, cancel := context.WithTimeout(ctx, helloTime)
 	defer cancel()
 	defer context.AfterFunc(e.ctx, cancel)()

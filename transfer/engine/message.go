@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // errProtocol is a peer that says what makes no sense.
@@ -66,6 +69,21 @@ type message struct {
 	incarnation uint64
 	name        string
 	bytes       []byte // offer, Remote, rails or reason
+}
+
+// printable tells whether text of a peer's may stand in an error as it is.
+func printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// plain makes text so.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // append serialises the message's payload.
@@ -149,6 +167,9 @@ func (m *message) parse(kind uint16, b []byte) error {
 		}
 		if m.count = uint32(rails); rails == 0 || rails > MaxRails {
 			return fmt.Errorf("%w: the peer has %d rails; there are 1 to %d", errProtocol, rails, MaxRails)
+		}
+		if !printable(m.name) {
+			return fmt.Errorf("%w: the peer's name is %q, which cannot be printed", errProtocol, m.name)
 		}
 	case msgOffer:
 		if !link() {

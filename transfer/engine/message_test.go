@@ -53,6 +53,26 @@ func TestMessagesComeBack(t *testing.T) {
 	}
 }
 
+// TestTextOfPeers: what a peer says stands in errors, and does nothing to a terminal.
+func TestTextOfPeers(t *testing.T) {
+	e := new(Engine)
+	p := &Peer{e: e, meetings: make(map[string]*meeting)}
+	if err := p.broke("step", 1, "gone\n\x1b[2J\xff\u202e\u2028 für immer"); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.meetings["step"].reason; got != "gone??[2J??? für immer" {
+		t.Errorf("%q", got)
+	}
+	for text, want := range map[string]bool{"": true, "node 0": true, "größer": true, "a\nb": false, "\xff": false, "\u202e": false} {
+		if printable(text) != want {
+			t.Errorf("%q", text)
+		}
+	}
+	if _, err := New(Options{Name: "a\tb"}); err == nil {
+		t.Error("a name that peers refuse was taken")
+	}
+}
+
 func FuzzMessage(f *testing.F) {
 	for _, m := range someMessages {
 		f.Add(uint16(m.kind), m.append(nil))

@@ -54,7 +54,7 @@ func (p *Peer) Send(ctx context.Context, data []byte) error {
 		case l != nil:
 			return l.queue()
 		case p.e.o.Manual != nil:
-			return fmt.Errorf("%s holds %d messages that nobody received, or that are on their way", p.name, letterWindow)
+			return fmt.Errorf("%s holds %d messages that nobody received, or that are on their way: %w", p.name, letterWindow, ErrWaits)
 		}
 		select {
 		case <-wake:

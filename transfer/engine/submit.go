@@ -175,7 +175,7 @@ func (p *Peer) queue(ctx context.Context, j *job) error {
 		}
 		p.gate.RUnlock()
 		if p.e.o.Manual != nil {
-			return fmt.Errorf("%d operations wait for worker %d already", cap(w.queue), w.index)
+			return fmt.Errorf("%d operations wait for worker %d already: %w", cap(w.queue), w.index, ErrWaits)
 		}
 		select {
 		case <-ctx.Done():

@@ -66,13 +66,22 @@ func (s *scratch) close() error {
 // arrived, and leaves the workers awake: who begins at once finds them polling. No
 // counter counts it.
 func (p *Peer) Warm(ctx context.Context) error {
+	if p.e.o.Manual != nil {
+		return fmt.Errorf("warm up the way to %s: %w", p.name, ErrWaits)
+	}
 	p.warming.Lock()
 	defer p.warming.Unlock()
 	p.mu.Lock()
-	warmed := make(chan struct{})
-	p.warmed = warmed
+	warmed := p.warmed
+	ask := warmed == nil // else it is still about it: an earlier call gave up
+	if ask {
+		warmed = make(chan struct{})
+		p.warmed = warmed
+	}
 	p.mu.Unlock()
-	p.tell(message{kind: msgWarm})
+	if ask {
+		p.tell(message{kind: msgWarm})
+	}
 	if err := p.warm(ctx); err != nil {
 		return err
 	}
@@ -92,6 +101,11 @@ func (p *Peer) Warm(ctx context.Context) error {
 func (p *Peer) warmBack() error {
 	if !p.asked.CompareAndSwap(false, true) {
 		return fmt.Errorf("%w: it asks to be warmed up while it is", errProtocol)
+	}
+	if p.e.o.Manual != nil {
+		p.asked.Store(false)
+		p.tell(message{kind: msgWarmed})
+		return nil
 	}
 	p.e.ending.Add(1)
 	go func() {

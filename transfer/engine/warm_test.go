@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -57,6 +59,26 @@ func TestWarmWithoutAnswer(t *testing.T) {
 	a.done(a.write(b, engine.Counts(0), engine.Segment{Length: 100_000}))
 	b.counted(a, 0, 1)
 	c.faults(1, 1).Clear()
+}
+
+// TestWarmThatIsGivenUp: who does not wait may ask again, while the peer is still about
+// it and when it has ended.
+func TestWarmThatIsGivenUp(t *testing.T) {
+	c := newCluster(t, clusterOptions{EmbeddedOptions: transfer.EmbeddedOptions{Nodes: 2, NICs: 2}})
+	a, b := c.nodes[0], c.nodes[1]
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for round := range 30 {
+		a.peers[b].Warm(over)
+		if round%3 == 0 {
+			if err := a.peers[b].Warm(within(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(a.peers[b].Err(), b.peers[a].Err()); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestReserved: users cannot grant or notify what the engine does itself.

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"bytes"
+
 	"github.com/peerdirect/peerdirect/transfer"
 )
 
@@ -17,6 +19,8 @@ type message struct {
 	// Where the bytes are, and go to; of a world that moves them.
 	local, remote uint64
 	lkey, rkey    uint32
+
+	data []byte // of a message
 }
 
 // send has a NIC send a request, after those that were posted before.
@@ -24,6 +28,10 @@ func (w *World) send(n *NIC, op *transfer.Op) {
 	m := message{
 		from: n.conns[op.Peer], id: op.ID, bytes: uint64(op.Local.Length), kind: op.Kind, imm: op.Imm, awaited: true,
 		local: op.Local.Addr, lkey: op.Local.Key, remote: op.Remote.Addr, rkey: op.Remote.Key,
+	}
+	if m.kind == transfer.OpSend {
+		from := &n.regions[m.lkey-1]
+		m.data = bytes.Clone(from.mem[m.local-from.addr:][:m.bytes])
 	}
 	if w.posted != nil {
 		w.posted(n, op)
@@ -69,12 +77,15 @@ func (w *World) arrive(index int32) {
 	end := max(w.now, n.taking) + max(w.shape.wire(m.bytes), w.request)
 	n.taking = end
 	n.count.Landed += m.bytes
-	if w.moves && m.bytes > 0 {
+	if w.moves && m.bytes > 0 && m.data == nil {
 		from, to := &near.regions[m.lkey-1], &n.regions[m.rkey-1]
 		copy(to.mem[m.remote-to.addr:][:m.bytes], from.mem[m.local-from.addr:])
 	}
-	if m.kind == transfer.OpNotify {
+	switch m.kind {
+	case transfer.OpNotify:
 		n.complete(end, transfer.Completion{Kind: transfer.Notice, Peer: c.id, Imm: m.imm}, 0)
+	case transfer.OpSend:
+		n.complete(end, transfer.Completion{Kind: transfer.Message, Peer: c.id, Data: m.data}, 0)
 	}
 	if near.down {
 		w.todo.push(max(w.now, m.start+w.timeout), eventTimeout, index) // nobody hears that it came

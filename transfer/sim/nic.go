@@ -132,7 +132,7 @@ func (n *NIC) Post(ops []transfer.Op) (int, error) {
 	took := min(len(ops), n.w.model.Depth-n.out)
 	for i := range ops[:took] {
 		op := &ops[i]
-		if op.Kind != transfer.OpWrite && op.Kind != transfer.OpNotify {
+		if op.Kind == transfer.OpRead {
 			return i, fmt.Errorf("operation %d is not modelled: %w", op.Kind, errors.ErrUnsupported)
 		}
 		c.clock += n.w.prices.post
@@ -176,7 +176,7 @@ func (n *NIC) Wait(context.Context) error { return errors.ErrUnsupported }
 // Depth is how many requests the NIC holds.
 func (n *NIC) Depth() int { return n.w.model.Depth }
 
-// Receives is how many notices a peer may send ahead.
+// Receives is how many notices and messages a peer may send ahead.
 func (n *NIC) Receives() int { return n.w.model.Receives }
 
 // Close leaves the NIC to the world.
