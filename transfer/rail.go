@@ -76,7 +76,8 @@ type Rail interface {
 	// EFA admits by device and not by connection.
 	//
 	// It is ErrNotFenced where the peer is gone from this rail but its device
-	// must stay admitted, because another peer has the same. After any other
+	// must stay admitted, because another peer has the same: a *NotFencedError
+	// where the rail knows which. After any other
 	// error the peer is not known to be shut out, and Disconnect may be called
 	// again.
 	Disconnect(p Peer) error
@@ -210,6 +211,19 @@ var ErrFlushed = errors.New("flushed: the connection had failed before")
 // ErrNotFenced: a peer was disconnected, but its device can still reach this
 // side's memory; see [Rail].
 var ErrNotFenced = errors.New("the peer's device is not shut out")
+
+// NotFencedError is ErrNotFenced with the rail's peers that are on the same device:
+// once they have been disconnected as well, it is shut out.
+type NotFencedError struct {
+	Device string // the peer's, by its GID
+	Peers  []Peer
+}
+
+func (e *NotFencedError) Error() string {
+	return fmt.Sprintf("%v: other peers (%v) are on the device %s, too, and must be disconnected as well", ErrNotFenced, e.Peers, e.Device)
+}
+
+func (e *NotFencedError) Unwrap() error { return ErrNotFenced }
 
 // errNoReads: the transport or the device cannot.
 var errNoReads = fmt.Errorf("this rail has no reads: look at Info.Reads: %w", errors.ErrUnsupported)

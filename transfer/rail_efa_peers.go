@@ -153,14 +153,14 @@ func (r *EFA) Disconnect(id Peer) error {
 		r.lost--
 	}
 	p.told = true
-	var fence error
+	var shared []Peer
 	if p.ah != nil {
 		if err := p.ah.Close(); err != nil {
 			return err
 		}
 		for _, other := range r.peers {
 			if other.stage == peerOpen && other.ah.GID() == p.ah.GID() {
-				fence = fmt.Errorf("%w: peer %d is on the device %v, too, and must be disconnected as well", ErrNotFenced, other.id, p.ah.GID())
+				shared = append(shared, other.id)
 			}
 		}
 	}
@@ -174,7 +174,10 @@ func (r *EFA) Disconnect(id Peer) error {
 	}
 	r.forget(p)
 	p.stage = peerGone
-	return fence
+	if shared != nil {
+		return &NotFencedError{Device: p.ah.GID().String(), Peers: shared}
+	}
+	return nil
 }
 
 // settle polls what the device has to tell, behind what Poll has not given yet.

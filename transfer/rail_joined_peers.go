@@ -175,6 +175,9 @@ func (j *Joined) end(p *joinedPeer) error {
 		}
 		err := j.members[i].rail.Disconnect(name)
 		p.left[i] = err == nil || errors.Is(err, ErrNotFenced)
+		if _, ok := err.(*NotFencedError); ok {
+			err = ErrNotFenced // the member's numbers are not this rail's
+		}
 		errs = append(errs, j.ofNIC(i, err))
 	}
 	err := errors.Join(errs...)

@@ -245,7 +245,7 @@ func TestHostilePeers(t *testing.T) {
 			if err := w.Wait(h.ctx); !errors.As(err, &lost) && !errors.Is(err, ErrLost) {
 				h.t.Errorf("a write beyond what the peer has: %v", err)
 			}
-		}, want: "fenced", is: ErrLost}, // it does not answer for its rail
+		}, want: "fenced", is: ErrLost, rail: time.Minute}, // it does not answer for its rail
 		{name: "notifies all numbers", late: func(h *hostile) {
 			for n := range uint32(6) {
 				op := []transfer.Op{{Kind: transfer.OpNotify, Peer: h.id, ID: uint64(n), Imm: n << sequenceBits}}
@@ -275,7 +275,7 @@ func TestHostilePeers(t *testing.T) {
 			if err := h.write(Notify{}).Wait(h.ctx); !errors.Is(err, ErrLost) {
 				h.t.Errorf("a write whose rail was never fenced: %v", err)
 			}
-		}, want: "did not confirm", is: ErrLost},
+		}, want: "did not confirm", is: ErrLost, rail: time.Minute},
 		{name: "does not tell what came", late: func(h *hostile) {
 			h.rail.Close()
 			w := h.write(Counts(1))

@@ -133,13 +133,27 @@ func (l *link) close() {
 	if errors.Is(err, transfer.ErrNotFenced) {
 		// The peer's device stays admitted for the sake of others on it, until
 		// they have gone as well. They come again.
-		for _, other := range l.r.links {
+		for _, other := range l.r.sharing(err) {
 			if other != nil && other != l {
 				other.fail(err)
 			}
 		}
 	}
 	l.settle()
+}
+
+// sharing are the links to whom a device must stay admitted that another one's peer
+// has: all, if the rail does not know.
+func (r *rail) sharing(err error) []*link {
+	known, ok := errors.AsType[*transfer.NotFencedError](err)
+	if !ok {
+		return r.links
+	}
+	links := make([]*link, len(known.Peers))
+	for i, p := range known.Peers {
+		links[i] = r.link(p)
+	}
+	return links
 }
 
 // busy tells whether anything of this generation, or of one before, is on its
