@@ -182,6 +182,7 @@ func TestFails(t *testing.T) {
 		want    string
 	}{
 		{"an error", func(j *kvcache.Job) error { return errors.New("no memory left") }, "no memory left"},
+		{"an error for a terminal", func(j *kvcache.Job) error { return errors.New("gone\n\x1b[2J") }, `gone\n\x1b[2J`},
 		{"layers left out", func(j *kvcache.Job) error { return j.Layer(0, []uint32{1}) }, "1 of 5 layers"},
 		{"no order", func(j *kvcache.Job) error { return j.Layer(1, []uint32{1}) }, "layer 1 of 5 is sent when it is the turn of 0"},
 		{"too few pages", func(j *kvcache.Job) error { return j.Layer(0, nil) }, "from 0 pages; the request has 1"},

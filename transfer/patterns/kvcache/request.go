@@ -149,7 +149,7 @@ func (r *Request) watch() {
 	case endedCancelled:
 		r.err = fmt.Errorf("kvcache: request %d: %w", r.id, engine.ErrCancelled)
 	case endedFailed:
-		r.err = fmt.Errorf("kvcache: request %d: %w: %s", r.id, ErrFailed, e.detail)
+		r.err = fmt.Errorf("kvcache: request %d: %w: %q", r.id, ErrFailed, e.detail) // the peer's text
 	}
 	r.d.free(r.pages)
 	r.finish()
