@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peerdirect/peerdirect/pci"
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/control"
 	"github.com/peerdirect/peerdirect/transfer/engine"
@@ -157,6 +158,7 @@ type labNode struct {
 	target []*engine.Target
 	sent   []uint64 // notices, by node
 	came   []uint64
+	accel  *accelerated // where the machine has an accelerator
 }
 
 // area is what each node has in every node's memory, bytes. Its first half is
@@ -166,8 +168,17 @@ const area = 256 << 10
 // engineOf opens this machine's engine.
 func (l *lab) engineOf(rails transfer.Opener, workers int) *labNode {
 	l.t.Helper()
-	e, err := engine.New(engine.Options{Name: fmt.Sprintf("node%d", l.me), Rails: engine.Specs(rails, transfer.Want{Peers: 4 * l.n}, workers),
-		CoolDown: 200 * time.Millisecond, FenceTime: time.Minute, MaxPiece: 64 << 10})
+	o := engine.Options{Name: fmt.Sprintf("node%d", l.me), Rails: engine.Specs(rails, transfer.Want{Peers: 4 * l.n}, workers),
+		CoolDown: 200 * time.Millisecond, FenceTime: time.Minute, MaxPiece: 64 << 10}
+	if accelerators() != nil {
+		topology, err := pci.Read(os.DirFS("/"))
+		l.must(err)
+		placed, err := engine.Placed(topology, rails, transfer.Want{Peers: 4 * l.n}, pci.PairOptions{})
+		l.must(err)
+		o.Rails, o.Workers, o.Near = placed.Rails, placed.Workers, placed.Near
+	}
+	accelerator := l.accelerator()
+	e, err := engine.New(o)
 	l.must(err)
 	n := &labNode{lab: l, Engine: e, peers: make([]*engine.Peer, l.n), target: make([]*engine.Target, l.n), sent: make([]uint64, l.n), came: make([]uint64, l.n)}
 	buf, err := verbs.NewBuffer(area*(l.n+1), verbs.BufferOptions{})
@@ -181,6 +192,7 @@ func (l *lab) engineOf(rails transfer.Opener, workers int) *labNode {
 	n.mem = buf.Bytes()
 	n.region, err = e.Register(n.mem)
 	l.must(err)
+	n.accelerate(accelerator)
 	n.listen, err = e.Listen(l.ctx, net.JoinHostPort(l.addrs[l.me], "18631"), l.credentials(l.me), control.Options{Lease: time.Minute})
 	l.must(err)
 	l.t.Cleanup(func() { n.listen.Close() })
@@ -226,6 +238,9 @@ func (n *labNode) joined(p *engine.Peer) {
 	n.must(p.Grant("memory", n.region, engine.Read|engine.Write))
 	n.target[at], err = p.Target(n.ctx, "memory")
 	n.must(err)
+	if n.accel != nil {
+		n.accel.joined(at, p)
+	}
 }
 
 // mesh joins each node with each: the later one dials.
@@ -273,6 +288,9 @@ func (n *labNode) exchange(rounds int, without ...int) {
 			t, err := p.Write(n.ctx, move)
 			n.must(err)
 			n.must(t.Wait(n.ctx)) // its memory is the next one's
+			if n.accel != nil {
+				n.accel.write(to)
+			}
 		}
 		for by, p := range n.peers {
 			if by == n.me || p == nil || slices.Contains(without, by) {
@@ -285,6 +303,9 @@ func (n *labNode) exchange(rounds int, without ...int) {
 			}
 			if got := p.Counter(5).Count(); got != n.came[by] {
 				n.t.Fatalf("node %d: %d notices of node %d, want %d", n.me, got, by, n.came[by])
+			}
+			if n.accel != nil {
+				n.accel.verify(by)
 			}
 		}
 		// Nobody writes the next before all have looked at this.
