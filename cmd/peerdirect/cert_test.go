@@ -107,7 +107,7 @@ Each engine needs its own two files and DIR/authority.pem; none needs DIR/author
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	l, err := control.Listen(ctx, ":0", a, control.Options{})
 	if err != nil {

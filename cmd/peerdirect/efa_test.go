@@ -37,7 +37,7 @@ func serveEFA(t *testing.T, lines int, args ...string) (out []string, end func()
 		select {
 		case code := <-done:
 			return code, stderr.String()
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("efa serve does not end")
 			return 0, ""
 		}
@@ -90,7 +90,7 @@ func TestEFAServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	hello := make([]byte, 20)
 	hello[2], hello[4] = 1, 20
 	if _, err := conn.Write(hello); err != nil {

@@ -37,7 +37,7 @@ func (s *shared) String() string {
 // await waits until there is what a test is about.
 func await(t *testing.T, text *shared, want string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(text.String(), want); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !strings.Contains(text.String(), want); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%q does not come; there is\n%s", want, text.String())
 		}

@@ -143,6 +143,14 @@ func TestConnectToNobody(t *testing.T) {
 	if _, err := c.nodes[0].Connect(within(t), d, true); err == nil {
 		t.Error("joined nobody")
 	}
+	over, end := context.WithCancel(t.Context())
+	end()
+	if d, l = engine.Pipe(); l.Close() != nil {
+		t.Fatal("closing")
+	}
+	if _, err := c.nodes[0].Connect(over, d, true); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted, as the other side was: %v", err)
+	}
 	d, _ = engine.Pipe()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()

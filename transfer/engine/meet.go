@@ -24,8 +24,12 @@ func (e *Engine) Connect(ctx context.Context, c Control, dialled bool) (*Peer, e
 	defer context.AfterFunc(e.ctx, cancel)()
 	p, err := e.meet(ctx, c, dialled)
 	if err != nil {
-		if e.ctx.Err() != nil {
+		switch cause := context.Cause(ctx); {
+		case e.ctx.Err() != nil:
 			err = fmt.Errorf("%w: the engine was closed: %w", ErrClosed, err)
+		case cause != nil && !errors.Is(err, cause):
+			// The other side may have been the first to give up, for the same reason.
+			err = fmt.Errorf("%w: %w", cause, err)
 		}
 		return nil, errors.Join(err, c.Close())
 	}
