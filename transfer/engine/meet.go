@@ -24,20 +24,13 @@ func (e *Engine) Connect(ctx context.Context, c Control, dialled bool) (*Peer, e
 	defer context.AfterFunc(e.ctx, cancel)()
 	p, err := e.meet(ctx, c, dialled)
 	if err != nil {
-		switch cause := context.Cause(ctx); {
-		case e.ctx.Err() != nil:
-			err = fmt.Errorf("%w: the engine was closed: %w", ErrClosed, err)
-		case cause != nil && !errors.Is(err, cause):
-			// The other side may have been the first to give up, for the same reason.
-			err = fmt.Errorf("%w: %w", cause, err)
-		}
-		return nil, errors.Join(err, c.Close())
+		return nil, errors.Join(e.interrupted(ctx, err), c.Close())
 	}
 	select {
 	case <-p.up:
 		if err := p.Err(); err != nil {
 			<-p.fenced
-			return nil, err
+			return nil, e.interrupted(ctx, err)
 		}
 		return p, nil
 	case <-ctx.Done():
@@ -46,6 +39,18 @@ func (e *Engine) Connect(ctx context.Context, c Control, dialled bool) (*Peer, e
 		<-p.fenced
 		return nil, p.Err()
 	}
+}
+
+// interrupted adds to an error that the engine was closed, or the context has ended:
+// the other side may have been the first to give up for the same reason.
+func (e *Engine) interrupted(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case e.ctx.Err() != nil:
+		return fmt.Errorf("%w: the engine was closed: %w", ErrClosed, err)
+	case cause != nil && !errors.Is(err, cause):
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
 }
 
 func (e *Engine) meet(ctx context.Context, c Control, dialled bool) (*Peer, error) {

@@ -30,6 +30,12 @@ const memory = 16 << 20
 // cold. A sum over the bytes would be the machine's work and not the engine's: the
 // engine's tests compare bytes.
 func measure(ctx context.Context, o Options, g rung, pages int) (m measurement, err error) {
+	// What an interrupted node did to the other is not what happened.
+	defer func(ctx context.Context) {
+		if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
+	}(ctx)
 	p, err := open(ctx, o, g)
 	if err != nil {
 		return m, err
