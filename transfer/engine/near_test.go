@@ -24,7 +24,7 @@ func twoHalves(at Place) []int {
 	return nil
 }
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // at has the pair transfer between other regions: of engine 0 at one place, of
 // engine 1 at another, granted under the places' names.
@@ -45,7 +45,7 @@ func (p *pair) at(local, remote string) {
 	if p.target, err = p.peer[0].Target(p.t.Context(), name); err != nil {
 		p.t.Fatal(err)
 	}
-	for range 2 * patience.Milliseconds() { // the first rail is enough to be joined
+	for range patience.Milliseconds() { // the first rail is enough to be joined
 		if p.ups() == 2*len(p.e[0].rails) {
 			return
 		}
@@ -66,6 +66,9 @@ func (p *pair) ups() (n int) {
 
 // carried tells what each rail of engine 0 has placed since the last call.
 func (p *pair) carried(before *[]uint64) []bool {
+	for _, w := range p.e[0].workers {
+		w.call(func() {}) // numbers are shown at the end of a step
+	}
 	var now []uint64
 	var moved []bool
 	for i, s := range p.e[0].Stats() {
@@ -102,7 +105,7 @@ func railsOf(t *testing.T, what string, r *Region, want ...int) {
 func TestNearRails(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		p := newPairOf(t, 4, workers, Options{MaxPiece: 4096, Near: twoHalves})
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		var bytes []uint64
 		p.carried(&bytes)
@@ -125,7 +128,7 @@ func TestNearRails(t *testing.T) {
 // where that is, once.
 func TestNearToOthers(t *testing.T) {
 	p := newPairOf(t, 4, 2, Options{MaxPiece: 4096, Near: twoHalves})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var bytes []uint64
 	p.at("a", "b")
@@ -144,7 +147,7 @@ func TestNearToOthers(t *testing.T) {
 func TestNearRailsAreLost(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		p := newPairOf(t, 4, workers, Options{MaxPiece: 4096, Near: twoHalves, CoolDown: 50 * time.Millisecond})
-		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		p.at("a", "a")
 		p.transfer(ctx)
@@ -210,7 +213,7 @@ func TestNoRailBetween(t *testing.T) {
 				}
 			}
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		all, everywhere := p.region, p.target
 		p.at("near", "near")

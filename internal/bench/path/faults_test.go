@@ -52,7 +52,7 @@ func TestFailuresFreeAll(t *testing.T) {
 			t.Fatalf("interrupted at call %d: %v; %d objects are left", n, err, d.live)
 		}
 	}
-	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d goroutines, there were %d", runtime.NumGoroutine(), goroutines)
 		}
