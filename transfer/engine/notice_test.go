@@ -96,7 +96,7 @@ func TestSequencesStayWithinAWindow(t *testing.T) {
 func TestCounterWaits(t *testing.T) {
 	var c Counter
 	c.take(0)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := c.Wait(ctx, 1); err != nil {
 		t.Error(err)
@@ -156,23 +156,44 @@ func TestAWorkerThatStands(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	goOn := make(chan struct{})
-	stands := p.e[1].workers[1]
-	stands.do(func() { <-goOn })
-	const number, each = 3, 3 * 4 * noticeWindow
-	c := p.peer[1].Counter(number)
+	const number, by1, by0 = 3, 64, 4*noticeWindow + 128
 	var sent uint64
-	for c.Count() < each {
-		if _, err := p.peer[0].Notify(ctx, number); err != nil {
+	notify := func(worker uint32) {
+		t.Helper()
+		p.peer[0].next.Store(worker + 1) // whose turn is after that
+		w, err := p.peer[0].Notify(ctx, number)
+		if err == nil {
+			err = w.Wait(ctx)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		sent++
+		w.Release()
 	}
-	close(goOn)
+	stands, goOn := make(chan struct{}), make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(goOn) })
+	defer letGo()
+	p.e[1].workers[1].do(func() { close(stands); <-goOn })
+	<-stands
+	for range by1 {
+		notify(1)
+	}
+	for range by0 {
+		notify(0)
+	}
+	c := p.peer[1].Counter(number)
+	if err := c.Wait(ctx, by0); err != nil {
+		t.Error(err)
+	}
+	if n := c.Count(); n != by0 {
+		t.Errorf("%d notices passed by the other, want %d", n, by0)
+	}
+	letGo()
 	if err := c.Wait(ctx, sent); err != nil {
 		t.Error(err)
 	}
-	if n := c.Count(); n > sent {
+	if n := c.Count(); n != sent {
 		t.Errorf("%d notices counted, %d were sent", n, sent)
 	}
 }
