@@ -174,6 +174,9 @@ func (m *memfdMemory) Bytes() []byte {
 	return m.data
 }
 
+// Start is where in the memfd the memory begins, in bytes.
+func (m *memfdMemory) Start() uint64 { return m.start }
+
 // FD is the memfd, for another process to adopt; -1 once closed.
 func (m *memfdMemory) FD() int {
 	m.mu.RLock()

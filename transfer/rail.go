@@ -266,6 +266,15 @@ func (r *Region) Descriptor() Descriptor {
 	return Descriptor{Addr: r.addr, Length: r.length, Keys: r.rkeys}
 }
 
+// Part is length bytes of the region from offset on as a region of their own, by the
+// same keys. It calls close when it is closed, and must be before the region is.
+func (r *Region) Part(offset, length uint64, close func() error) (*Region, error) {
+	if offset > r.length || length > r.length-offset {
+		return nil, ErrRange
+	}
+	return &Region{addr: r.addr + offset, length: length, lkeys: r.lkeys, rkeys: r.rkeys, close: close}, nil
+}
+
 // Close deregisters the memory. It may be called again.
 func (r *Region) Close() error {
 	r.mu.Lock()

@@ -26,6 +26,7 @@ type Engine struct {
 	met     uint32 // peers so far: each begins with another worker than the one before
 	regions map[*Region]struct{}
 	closed  bool
+	cache   *cache         // nil if nothing is kept
 	life    sync.RWMutex   // memory is being registered: rails stay open
 	ending  sync.WaitGroup // what peers still have running
 
@@ -67,6 +68,10 @@ func New(o Options) (*Engine, error) {
 		for _, r := range w.rails {
 			e.rails[r.index] = r
 		}
+	}
+	var err error
+	if e.cache, err = newCache(e); err != nil {
+		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
 }
@@ -169,5 +174,5 @@ func (e *Engine) Close() error {
 	for r := range regions {
 		errs = append(errs, r.Close())
 	}
-	return errors.Join(append(errs, e.scratch.close())...)
+	return errors.Join(append(errs, e.cache.close(), e.scratch.close())...)
 }

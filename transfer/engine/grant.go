@@ -106,6 +106,9 @@ func (p *Peer) Grant(name string, r *Region, rights Rights) error {
 
 // grantName grants a region; false if the name is granted already.
 func (p *Peer) grantName(name string, r *Region, rights Rights) (bool, error) {
+	if err := r.ownAll(); err != nil {
+		return false, err
+	}
 	bytes, err := r.remote(rights).MarshalBinary()
 	if err != nil {
 		return false, err

@@ -24,6 +24,10 @@ type Options struct {
 	// a machine's topology.
 	Near func(Place) []int
 
+	// Cache keeps registrations for the next region of the same memory; its zero
+	// value keeps none.
+	Cache CacheOptions
+
 	// MaxPiece is the most bytes of one work request; default 1 MiB. Longer
 	// segments are cut, so that every rail gets its share.
 	MaxPiece int

@@ -123,7 +123,7 @@ func (b *outbox) open(p *Peer) error {
 	if err != nil {
 		return err
 	}
-	region, err := p.e.Register(buf.Bytes())
+	region, err := p.e.registerOwn(buf.Bytes())
 	if err != nil {
 		return errors.Join(fmt.Errorf("memory for messages to %s: %w", p.name, err), buf.Close())
 	}

@@ -27,11 +27,15 @@ type Region struct {
 	busy    atomic.Bool // it is being registered with more rails, for some peer
 	refused atomic.Bool // the last of them did not take it
 
-	mu       sync.Mutex
-	closed   bool
-	register func(rail int) (*transfer.Region, error)
-	export   *transfer.Export // nil of memory of this process
-	addr     uint64           // of the first byte, as every rail has it
+	mu     sync.Mutex
+	closed bool
+	fresh  func(rail int) (*transfer.Region, error) // registers anew
+	source *source                                  // where it may be registered already; nil if the cache knows nothing of it
+	export *transfer.Export                         // nil of memory of this process
+	addr   uint64                                   // of the first byte, as every rail has it of which own is true
+	own    railSet                                  // those whose registration is this region's alone
+	told   bool                                     // peers know the keys, so all are to be so
+	before []*transfer.Region                       // what own ones took the place of
 }
 
 // Register makes memory of the process reachable, by all rails. It is mapped or C
@@ -42,8 +46,16 @@ func (e *Engine) Register(mem []byte) (*Region, error) { return e.RegisterAt(mem
 // its place.
 func (e *Engine) RegisterAt(mem []byte, at Place) (*Region, error) {
 	r := e.newRegion(uint64(len(mem)))
-	r.register = func(rail int) (*transfer.Region, error) { return e.rails[rail].rail.Register(mem) }
+	r.fresh = func(rail int) (*transfer.Region, error) { return e.rails[rail].rail.Register(mem) }
+	r.source = e.cache.ofHost(mem)
 	return r.begin(at)
+}
+
+// registerOwn is Register of the engine's own memory, which is never kept.
+func (e *Engine) registerOwn(mem []byte) (*Region, error) {
+	r := e.newRegion(uint64(len(mem)))
+	r.fresh = func(rail int) (*transfer.Region, error) { return e.rails[rail].rail.Register(mem) }
+	return r.begin(Place{})
 }
 
 // RegisterMemory makes memory of an exporter reachable by its dma-buf: length
@@ -57,7 +69,11 @@ func (e *Engine) RegisterMemory(m dmabuf.Memory, offset, length uint64) (*Region
 func (e *Engine) RegisterMemoryAt(m dmabuf.Memory, offset, length uint64, at Place) (*Region, error) {
 	r := e.newRegion(length)
 	r.export = transfer.NewExport(m, offset, length)
-	r.register = func(rail int) (*transfer.Region, error) { return e.rails[rail].rail.RegisterExport(r.export) }
+	r.fresh = func(rail int) (*transfer.Region, error) { return e.rails[rail].rail.RegisterExport(r.export) }
+	var err error
+	if r.source, err = e.cache.ofMemory(m, offset, length); err != nil {
+		return nil, err
+	}
 	return r.begin(at)
 }
 
@@ -125,17 +141,10 @@ func (r *Region) widen(to railSet) (err error) {
 }
 
 func (r *Region) widenTo(i int) error {
-	rail := r.e.rails[i]
 	one, err := r.register(i)
 	if err != nil {
+		rail := r.e.rails[i]
 		return fmt.Errorf("register with rail %d, %s: %w", i, rail.info.Device, err)
-	}
-	at := one.Descriptor().Addr
-	if have := r.have.load(); have.empty() {
-		r.addr = at
-	} else if at != r.addr {
-		return errors.Join(fmt.Errorf("register with rail %d, %s: its first byte is at %#x, with other rails at %#x: a description has one address",
-			i, rail.info.Device, at, r.addr), one.Close())
 	}
 	r.on[i].Store(one)
 	r.have.add(i) // who sees it finds the other
@@ -173,14 +182,18 @@ func (r *Region) deregister() error {
 			errs = append(errs, one.Close())
 		}
 	}
+	for _, one := range r.before {
+		errs = append(errs, one.Close())
+	}
 	if r.export != nil {
 		errs = append(errs, r.export.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// Close deregisters the memory: from then on no peer reaches it, whatever it was
-// granted. Transfers of this engine that use it must have ended. It may be called
+// Close ends the region: from then on no peer reaches the memory, whatever it was
+// granted. A registration whose keys were told to a peer ends with it; one that only
+// this side has used may stay in the engine's cache. Transfers of this engine that use it must have ended. It may be called
 // again.
 func (r *Region) Close() error {
 	r.mu.Lock()

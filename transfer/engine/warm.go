@@ -40,8 +40,8 @@ func (s *scratch) get(e *Engine) (own, blank *Region, err error) {
 	}
 	mem := buf.Bytes()
 	putLetter(mem[page:], letterBlank, 0, 0)
-	if own, err = e.Register(mem[:page]); err == nil {
-		if blank, err = e.Register(mem[page:]); err != nil {
+	if own, err = e.registerOwn(mem[:page]); err == nil {
+		if blank, err = e.registerOwn(mem[page:]); err != nil {
 			err = errors.Join(err, own.Close())
 		}
 	}

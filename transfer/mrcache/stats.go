@@ -41,12 +41,13 @@ const (
 	CauseUnwatched         // the kernel no longer tells of it
 	CauseUsed              // it was for one use
 	CauseClosed            // with the cache
+	CauseOwned             // a reference was given it for good
 
 	causes
 )
 
 func (c Cause) String() string {
-	return [...]string{"", "evicted", "merged", "invalidated", "reallocated", "identity", "unmap", "remap", "remove", "fork", "unwatched", "used", "closed"}[c]
+	return [...]string{"", "evicted", "merged", "invalidated", "reallocated", "identity", "unmap", "remap", "remove", "fork", "unwatched", "used", "closed", "owned"}[c]
 }
 
 // invalidates tells the causes that make a registration wrong from those that

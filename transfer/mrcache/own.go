@@ -1,0 +1,27 @@
+package mrcache
+
+// Own takes the registration out of the cache for this reference, if it is the only
+// one: nobody else gets it any more, and its Release deregisters. It tells whether it
+// is so; if others refer to the registration, nothing changes. It is for keys that
+// are to be told to somebody who must not keep them.
+func (r *Ref) Own() bool {
+	e := r.e
+	if e == nil {
+		return false
+	}
+	rl := e.rail
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	for {
+		s := e.state.Load()
+		switch {
+		case s&refMask != refOne:
+			return false
+		case s&deadBit != 0:
+			return true // it was taken out before
+		case e.state.CompareAndSwap(s, s|deadBit):
+			rl.unlist(e, CauseOwned)
+			return true
+		}
+	}
+}
