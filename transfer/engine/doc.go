@@ -64,6 +64,17 @@
 // from 62 us to 32, its posting from 9.0 us to 1.8. Transfers begin with one worker
 // after the other, and that worker posts the notice.
 //
+// # Which rails
+//
+// Memory is registered with the rails that it is near to, by Options.Near, and
+// transfers go by those that both memories are near to. [Placed] makes rails,
+// workers and Near of a machine's topology. When no near rail is up, memory is
+// registered with others on demand: registering is dear, so it is not done before,
+// and never by a worker. Without Near all rails are near.
+//
+// Registrations may be kept for the next region of the same memory (CacheOptions),
+// but none whose keys were told to a peer.
+//
 // # Workers
 //
 // Each worker drives its rails on a thread of its own, by steps: take what came,
