@@ -1,5 +1,5 @@
 // Command report reads the output of go test -bench on standard input, prints
-// it as a table of medians and keeps it as DIR/NAME.json. A benchmark named
+// the medians, a line for each benchmark, and keeps them as DIR/NAME.json. A benchmark named
 // X/peer is the peer of X/ours.
 //
 // Usage: go test -bench … | report DIR NAME
@@ -23,7 +23,7 @@ func main() {
 	}
 	results, err := read(os.Stdin)
 	if err == nil {
-		err = bench.Print(os.Stdout, results)
+		err = printLines(os.Stdout, results)
 	}
 	if err == nil {
 		err = bench.Write(os.Args[1], os.Args[2], results)

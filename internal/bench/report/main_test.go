@@ -40,3 +40,22 @@ func TestReadRefusesInputWithoutBenchmarks(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+func TestPrintLines(t *testing.T) {
+	var out strings.Builder
+	err := printLines(&out, []bench.Result{
+		{Name: "Post", Unit: "ns/op", Ours: 11, Peer: 22, Ratio: 0.5, Runs: 3},
+		{Name: "Post", Unit: "allocs/op", Ours: 0, Runs: 3},
+		{Name: "Scatter", Unit: "ns/op", Ours: 123456.7, Runs: 3},
+		{Name: "Scatter", Unit: "p50-ns", Ours: 2374.25, Runs: 3},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `Post      11 ns/op (peer 22, ratio 0.500)   0 allocs/op
+Scatter   2374 p50-ns   123457 ns/op
+`
+	if d := cmp.Diff(want, out.String()); d != "" {
+		t.Error(d)
+	}
+}
