@@ -14,12 +14,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
 	efadevice "github.com/peerdirect/peerdirect/efa/device"
 	"github.com/peerdirect/peerdirect/internal/marker"
 	"github.com/peerdirect/peerdirect/internal/perf"
 	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/control"
+	"github.com/peerdirect/peerdirect/transfer/pages"
 )
 
 // markedProgram in the environment makes this file a program of its own with marks.
@@ -57,25 +60,12 @@ func TestMarkersProgram(t *testing.T) {
 // markedRun moves something: both sides are this process. It tells what was measured.
 func markedRun(arguments []string) (string, error) {
 	ctx := context.Background()
-	layout := transfer.Layout{PageSize: 16 << 10, Pages: 256, Stride: 2, Seed: 1}
+	what := pages.SendOptions{Layout: pages.Layout{PageSize: 16 << 10, Pages: 256, Stride: 2, Seed: 1}, Iterations: 4}
 	switch arguments[0] {
 	case "perf":
 		return markedPerf(ctx, arguments[1:])
 	case "transfer":
-		rail, err := transfer.Named(os.Getenv("PEERDIRECT_DEVICE"), transfer.RCOptions{})
-		if err != nil {
-			return "", err
-		}
-		o := transfer.Options{Rail: rail}
-		l, err := transfer.Listen(ctx, os.Getenv("PEERDIRECT_ADDR")+":0", transfer.ListenOptions{Options: o})
-		if err != nil {
-			return "", err
-		}
-		defer l.Close()
-		received := make(chan error, 1)
-		go func() { _, err := l.Receive(ctx); received <- err }()
-		_, err = transfer.To(ctx, l.Addr().String(), transfer.SendOptions{Options: o, Layout: layout, Iterations: 4})
-		return "moved", errors.Join(err, <-received)
+		return "moved", markedPages(ctx, what)
 	case "embedded", "unresponsive":
 		e, err := transfer.NewEmbedded(transfer.EmbeddedOptions{NICs: 4})
 		if err != nil {
@@ -84,15 +74,46 @@ func markedRun(arguments []string) (string, error) {
 		defer e.Close()
 		if arguments[0] == "unresponsive" {
 			e.Fabric().Faults().Set(efadevice.FaultPlan{Unresponsive: true})
-			if _, _, err := e.Transfer(ctx, 1, 0, transfer.SendOptions{Layout: layout}); err == nil {
+			if _, _, err := pages.Inside(ctx, e, 1, 0, pages.Options{Timeout: 5 * time.Second}, what, nil); err == nil {
 				return "", errors.New("a peer that does not answer was no obstacle")
 			}
 			return "failed", nil
 		}
-		_, _, err = e.Transfer(ctx, 1, 0, transfer.SendOptions{Layout: layout, Iterations: 4})
+		_, _, err = pages.Inside(ctx, e, 1, 0, pages.Options{}, what, nil)
 		return "moved", err
 	}
 	return "", fmt.Errorf("%q", arguments)
+}
+
+// markedPages moves pages from the guest's device to itself.
+func markedPages(ctx context.Context, what pages.SendOptions) error {
+	rail, err := transfer.Named(os.Getenv("PEERDIRECT_DEVICE"), transfer.RCOptions{})
+	if err != nil {
+		return err
+	}
+	o := pages.Options{Rail: rail, Peers: 2}
+	if o.Credentials, err = control.Token("no secret between one process"); err != nil {
+		return err
+	}
+	receiver, err := pages.Open(o)
+	if err != nil {
+		return err
+	}
+	defer receiver.Close()
+	sender, err := pages.Open(o)
+	if err != nil {
+		return err
+	}
+	defer sender.Close()
+	l, err := receiver.Listen(ctx, os.Getenv("PEERDIRECT_ADDR")+":0", pages.ListenOptions{})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	received := make(chan error, 1)
+	go func() { _, err := l.Receive(ctx); received <- err }()
+	_, err = sender.To(ctx, []string{l.Addr().String()}, what)
+	return errors.Join(err, <-received)
 }
 
 func markedPerf(ctx context.Context, arguments []string) (string, error) {

@@ -1,9 +1,9 @@
 package transfer
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/efa/device"
-	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
 
 // EmbeddedName is what names of embedded devices begin with.
@@ -121,8 +120,24 @@ func NewEmbedded(o EmbeddedOptions) (*Embedded, error) {
 // Nodes is how many nodes there are.
 func (e *Embedded) Nodes() int { return e.o.Nodes }
 
-// Fabric joins the nodes: the place to inject faults.
+// Fabric joins the nodes: the place to inject faults, and to link fabrics of two
+// processes, whose nodes connect from then on.
 func (e *Embedded) Fabric() *device.Fabric { return e.fabric }
+
+// ID tells the fabric from those of other processes.
+func (e *Embedded) ID() string { return hex.EncodeToString(e.id[:]) }
+
+// EmbeddedOf gives the nodes that an opener's devices belong to, nil where they are
+// the machine's.
+func EmbeddedOf(o Opener) *Embedded {
+	if n, ok := o.(NICs); ok {
+		o = n[0] // they are of one kind
+	}
+	if nic, ok := o.(EFAOptions); ok {
+		return nic.embedded
+	}
+	return nil
+}
 
 // Node opens rails on a node's NICs, which are called efa_0 and so on.
 func (e *Embedded) Node(node int) Opener {
@@ -143,52 +158,4 @@ func (e *Embedded) Close() error {
 		e.fabric.Close()
 	}
 	return nil
-}
-
-// Transfer sends pages from one node to another, both in this process. Only the
-// sender's progress is told. Results are there as [To] and [Listener.Receive]
-// give them; of two errors it is the one that is the cause.
-func (e *Embedded) Transfer(ctx context.Context, from, to int, o SendOptions) (sent, received *Result, err error) {
-	if from == to || from < 0 || to < 0 || from >= e.o.Nodes || to >= e.o.Nodes {
-		return nil, nil, &OptionError{Option: "device", Err: fmt.Errorf("from node %d to node %d of %d: there must be two", from, to, e.o.Nodes)}
-	}
-	if err := o.Layout.Validate(); err != nil {
-		return nil, nil, &OptionError{Option: "pages", Err: err}
-	}
-	return e.transfer(ctx, from, to, o, ListenOptions{MaxBytes: o.Layout.Span()})
-}
-
-func (e *Embedded) transfer(ctx context.Context, from, to int, o SendOptions, lo ListenOptions) (sent, received *Result, err error) {
-	lo.Options = o.Options
-	lo.Tell, lo.Rail = nil, e.Node(to)
-	l, err := Listen(ctx, "127.0.0.1:0", lo)
-	if err != nil {
-		if ctx.Err() != nil {
-			err = ErrCancelled
-		}
-		return nil, nil, err
-	}
-	defer l.Close()
-	receiving, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() {
-		var err error
-		received, err = l.Receive(receiving)
-		ended <- err
-	}()
-	o.Rail = e.Node(from)
-	sent, err = To(ctx, l.Addr().String(), o)
-	if sent == nil {
-		cancel() // nobody has connected, or not for long
-	}
-	theirs := <-ended
-	// What one side was told by the other is the other's to say.
-	if err == nil || errors.As(err, new(*exchange.RemoteError)) && theirs != nil && sent != nil {
-		err = theirs
-	}
-	if sent == nil && ctx.Err() != nil {
-		err = ErrCancelled
-	}
-	return sent, received, err
 }

@@ -14,8 +14,8 @@ const (
 	KindEmbedded Kind = "efa-embedded" // SRD on software devices inside a process
 )
 
-// device says of a kind what a peer could be told to use.
-func (k Kind) device() string {
+// Device says of a kind what a peer could be told to use.
+func (k Kind) Device() string {
 	switch k {
 	case KindRC:
 		return "an InfiniBand, RoCE or iWARP device"
@@ -62,6 +62,17 @@ type Want struct {
 	NoSpin bool
 }
 
+const (
+	// minReceives is the least that a rail posts for a peer.
+	minReceives = 16
+	// spare is how many places of a send queue are kept for notices and
+	// messages, beside those that Want.Depth asks for.
+	spare = 16
+)
+
+// ErrCancelled: this side's user ended it.
+var ErrCancelled = errors.New("interrupted by the user")
+
 // NICs opens several NICs as one rail.
 type NICs []Opener
 
@@ -76,7 +87,7 @@ func Several(nics ...Opener) (Opener, error) {
 	for _, n := range nics {
 		if n.Kind() != nics[0].Kind() {
 			return nil, &OptionError{Option: "device", Err: fmt.Errorf("%s and %s do not go together: name devices of one kind",
-				nics[0].Kind().device(), n.Kind().device())}
+				nics[0].Kind().Device(), n.Kind().Device())}
 		}
 	}
 	return NICs(nics), nil

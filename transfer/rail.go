@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-
-	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
 
 // Rail is one NIC's queues as the engine sees them, or several NICs' that [Join]
@@ -45,22 +43,18 @@ type Rail interface {
 	// takes no dma-bufs.
 	RegisterExport(e *Export) (*Region, error)
 
-	// Connect connects the rail to the one at the other end of a control
-	// connection, which must call Connect as well. The control connection must
-	// stay open for as long as the peer is used.
-	Connect(ctx context.Context, via *exchange.Conn) (Peer, error)
-
 	// Offer makes the rail ready for one more peer and gives what the peer's
 	// rail must know to connect: at most MaxOffer bytes, for its Accept alone.
-	// It fails when the rail has as many peers as it was opened for. It is
-	// ErrUnsupported where the transport connects by other means (iWARP).
+	// It fails when the rail has as many peers as it was opened for.
 	Offer() (Peer, []byte, error)
 
 	// Accept connects a peer that Offer named to the rail that made the offer.
 	// Both sides must have accepted before either posts; the caller sees to
-	// that. An offer that makes no sense, or of a rail that this one does not
-	// reach, is refused, and another may come in its place. After any other
-	// failure the number is good for Disconnect alone.
+	// that. On iWARP, whose queue pairs connect by a conversation of their own,
+	// Accept waits until the other side's is called, for 10 s at most. An offer
+	// that makes no sense, or of a rail that this one does not reach, is refused,
+	// and another may come in its place. After any other failure the number is
+	// good for Disconnect alone.
 	Accept(p Peer, offer []byte) error
 
 	// Disconnect ends a peer, connected or only offered. Once it has returned,
@@ -108,18 +102,17 @@ type Rail interface {
 	Close() error
 }
 
-// linked is a rail whose bytes may go through a TCP connection after all: that of
-// software devices in two processes.
-type linked interface {
-	LinkTraffic() (sent, received uint64)
-}
-
 // MessageSize is the most that a message holds, in bytes.
 const MessageSize = 4096
 
 // MinMessage is the least that a message holds: rails whose transport has no
 // immediate data send shorter ones of their own.
 const MinMessage = 16
+
+// IWARP is the Info.Transport of iWARP devices: one that acknowledges nothing, so
+// that a completion says that TCP has the bytes, and only the order of one queue
+// pair that they are in place.
+const IWARP = "iWARP"
 
 // Info says what a rail runs on.
 type Info struct {

@@ -61,7 +61,6 @@ type efaPeer struct {
 	name   uint32 // see efaName
 	to     *efa.Dest
 	notice efa.RemoteSlice // for notices without bytes
-	link   *device.Link    // to the peer's fabric, if it is another
 	flight int             // operations that have not completed
 	back   int             // and those in refused, or in late
 	err    error           // why it is lost
@@ -160,18 +159,6 @@ func embeddedGUID() uint64 {
 	return binary.LittleEndian.Uint64(b[:])&^(0xff<<56) | 2<<56 // locally administered
 }
 
-// LinkTraffic is how many bytes went through the streams that link the fabric of
-// embedded devices to those of peers in other processes; 0 for all other rails.
-func (r *EFA) LinkTraffic() (sent, received uint64) {
-	for _, p := range r.peers {
-		if p.link != nil {
-			s, n := p.link.Traffic()
-			sent, received = sent+s, received+n
-		}
-	}
-	return sent, received
-}
-
 func (r *EFA) pin(bytes int, access efa.Access) (*efaPinned, error) {
 	p := new(efaPinned)
 	var err error
@@ -225,9 +212,6 @@ func (r *EFA) Close() error {
 	for _, p := range r.peers {
 		if p.ah != nil {
 			try(p.ah.Close())
-		}
-		if p.link != nil {
-			try(p.link.Close())
 		}
 	}
 	try(r.mrs.close())

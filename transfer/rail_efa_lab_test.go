@@ -4,12 +4,10 @@ package transfer_test
 
 import (
 	"errors"
-	"net"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/railtest"
@@ -50,38 +48,4 @@ func TestEFARailIsARail(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestTwoNodesEFATransfer runs on both of two machines, over all their EFA
-// devices.
-func TestTwoNodesEFATransfer(t *testing.T) {
-	names := efaNames(t)
-	if os.Getenv("PEERDIRECT_NODES") != "2" {
-		t.Skip("needs two machines: lab run --nodes 2 --efa N")
-	}
-	nics, err := transfer.Named(transfer.EFAName, transfer.RCOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := transfer.Options{Rail: nics, Timeout: 30 * time.Second}
-	layout := transfer.Layout{PageSize: 64 << 10, Pages: 256, Stride: 2, Seed: 11}
-	at := net.JoinHostPort(strings.Split(os.Getenv("PEERDIRECT_ADDRS"), ",")[0], "18631")
-	var r *transfer.Result
-	if os.Getenv("PEERDIRECT_NODE") == "0" {
-		l, err := transfer.Listen(t.Context(), at, transfer.ListenOptions{Options: o})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		r, err = l.Receive(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-	} else if r, err = transfer.To(t.Context(), at, transfer.SendOptions{Options: o, Layout: layout, Iterations: 2, Window: 30 * time.Second}); err != nil {
-		t.Fatal(err)
-	}
-	if !r.Verified || r.Bytes != 2*layout.Bytes() || r.Conditions.NICs != len(names) || r.Conditions.Transport != "EFA SRD" || r.Conditions.Embedded {
-		t.Errorf("%+v", r)
-	}
-	t.Logf("%s: %.1f MiB/s by %d NICs, %s", r.Role, r.PerSecond/(1<<20), r.Conditions.NICs, r.Conditions.Path)
 }

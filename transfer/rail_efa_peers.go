@@ -1,30 +1,14 @@
 package transfer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/peerdirect/peerdirect/efa"
+	"github.com/peerdirect/peerdirect/efa/wire"
 	"github.com/peerdirect/peerdirect/verbs"
 	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
-
-// typeEFALink is the frame of a control connection that tells where the fabrics
-// of two processes are linked.
-const typeEFALink = exchange.TypeUser + 18
-
-// Connect connects to the rail at the other end of a control connection. It
-// links the fabrics of embedded devices in two processes.
-func (r *EFA) Connect(ctx context.Context, via *exchange.Conn) (Peer, error) {
-	return connectByOffers(ctx, via, r, func(p Peer, b []byte) (err error) {
-		o, err := r.readOffer(b)
-		if err == nil && o.efa.fabric != r.fabric() {
-			r.peers[p].link, err = linkFabrics(ctx, via, r.options.embedded.fabric, r.dev.Device())
-		}
-		return err
-	})
-}
 
 // fabric is the one that an embedded device is on, 0 for the kernel's.
 func (r *EFA) fabric() fabricID {
@@ -76,9 +60,9 @@ func (r *EFA) Accept(id Peer, b []byte) error {
 	if err != nil {
 		return err
 	}
-	if o.efa.fabric != r.fabric() && p.link == nil {
-		return o.refuse(r.info.Device, &exchange.Error{Err: errors.ErrUnsupported, Detail: "its device is software in another process, and an offer cannot link the two: " +
-			"embedded nodes of two processes are joined by Connect, over a control connection, only; run the nodes in one process, or on devices of the kernel"})
+	if o.efa.fabric != r.fabric() && !r.options.embedded.fabric.Reaches(wire.GID(o.efa.address.GID)) {
+		return o.refuse(r.info.Device, &exchange.Error{Err: errors.ErrUnsupported, Detail: "its device is software in another process, and no link leads to it, or none any more: " +
+			"link the two fabrics first (device.Fabric.Link), run the nodes in one process, or on devices of the kernel"})
 	}
 	ah, err := r.dev.CreateAH(o.efa.address.GID)
 	if err != nil {
@@ -162,11 +146,6 @@ func (r *EFA) Disconnect(id Peer) error {
 			if other.stage == peerOpen && other.ah.GID() == p.ah.GID() {
 				shared = append(shared, other.id)
 			}
-		}
-	}
-	if p.link != nil {
-		if err := p.link.Close(); err != nil {
-			return err
 		}
 	}
 	if err := r.settle(); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"unsafe"
 
 	"github.com/peerdirect/peerdirect/verbs"
-	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
 
 // fakeRail is a rail within one process that is as unkind as a Rail may be: it
@@ -103,10 +101,6 @@ func (r *fakeRail) Register(mem []byte) (*Region, error) {
 // RegisterExport is refused, as by most drivers.
 func (r *fakeRail) RegisterExport(e *Export) (*Region, error) {
 	return nil, &MemoryError{Memory: e.memory.Exporter(), Device: "fake0", Err: errors.ErrUnsupported}
-}
-
-func (r *fakeRail) Connect(ctx context.Context, via *exchange.Conn) (Peer, error) {
-	return connectByOffers(ctx, via, r, nil)
 }
 
 func (r *fakeRail) Offer() (Peer, []byte, error) {
@@ -340,45 +334,23 @@ func (r *fakeRail) Close() error {
 	return nil
 }
 
-// conversation gives both ends of a control connection.
-func conversation(t testing.TB) (dialer, acceptor *exchange.Conn) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	a, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dialer, acceptor = exchange.New(a, exchange.Dialer), exchange.New(b, exchange.Acceptor)
-	t.Cleanup(func() { dialer.Close(); acceptor.Close() })
-	return dialer, acceptor
-}
-
-// ConnectRails connects two rails, each from its own goroutine.
+// ConnectRails connects two rails, each from its own goroutine: some wait for the
+// other side.
 func ConnectRails(t testing.TB, a, b Rail) (peers [2]Peer) {
 	t.Helper()
-	dialer, acceptor := conversation(t)
-	failed := make(chan error, 1)
-	go func() {
+	rails := [2]Rail{a, b}
+	var offers [2][]byte
+	for i, r := range rails {
 		var err error
-		peers[1], err = b.Connect(context.Background(), acceptor)
-		failed <- err
-	}()
-	p, err := a.Connect(context.Background(), dialer)
-	if err != nil {
+		if peers[i], offers[i], err = r.Offer(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- b.Accept(peers[1], offers[0]) }()
+	if err := errors.Join(a.Accept(peers[0], offers[1]), <-failed); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-failed; err != nil {
-		t.Fatal(err)
-	}
-	peers[0] = p
 	return peers
 }
 

@@ -98,17 +98,6 @@ func (j *Joined) Info() Info {
 	return i
 }
 
-// LinkTraffic is that of all NICs, see [EFA.LinkTraffic].
-func (j *Joined) LinkTraffic() (sent, received uint64) {
-	for _, m := range j.members {
-		if l, ok := m.rail.(linked); ok {
-			s, r := l.LinkTraffic()
-			sent, received = sent+s, received+r
-		}
-	}
-	return sent, received
-}
-
 // Depth is how many writes to a peer the NICs hold at once.
 func (j *Joined) Depth() (n int) {
 	for _, m := range j.members {

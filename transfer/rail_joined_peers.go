@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -10,23 +9,6 @@ import (
 	"github.com/peerdirect/peerdirect/verbs"
 	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
-
-// Connect connects each NIC with the peer's of the same number.
-func (j *Joined) Connect(ctx context.Context, via *exchange.Conn) (Peer, error) {
-	p, err := j.newPeer()
-	if err != nil {
-		return 0, via.Fail(err)
-	}
-	for i, m := range j.members {
-		name, err := m.rail.Connect(ctx, via)
-		if err != nil {
-			return 0, errors.Join(j.ofNIC(i, err), j.end(p))
-		}
-		j.name(p, i, name)
-	}
-	p.stage = peerOpen
-	return p.id, nil
-}
 
 // ofNIC names the NIC that an error is of.
 func (j *Joined) ofNIC(i int, err error) error {

@@ -2,7 +2,10 @@ package transfer
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"net"
+	"strings"
 	"testing"
 	"time"
 )
@@ -25,6 +28,7 @@ func TestALinkedPeerIsShutOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	link(t, fabrics)
 	for round := range byte(4) {
 		peers := ConnectRails(t, rails[0], rails[1])
 		clear(mem[1])
@@ -79,5 +83,54 @@ func TestALinkedPeerIsShutOut(t *testing.T) {
 		if !bytes.Equal(mem[1], then) {
 			t.Fatalf("round %d: memory changed after the writer was disconnected", round)
 		}
+	}
+}
+
+// link joins two fabrics through a stream, as those of two processes are.
+func link(t *testing.T, fabrics [2]*Embedded) {
+	t.Helper()
+	a, b := net.Pipe()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		l, err := fabrics[1].Fabric().Link(ctx, b)
+		if err == nil {
+			t.Cleanup(func() { l.Close() })
+		}
+		ended <- err
+	}()
+	l, err := fabrics[0].Fabric().Link(ctx, a)
+	if err := errors.Join(err, <-ended); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+}
+
+// TestAFabricThatNoLinkLeadsTo is refused, and says what to do.
+func TestAFabricThatNoLinkLeadsTo(t *testing.T) {
+	fabrics := [2]*Embedded{embedded(t, EmbeddedOptions{Nodes: 1}), embedded(t, EmbeddedOptions{Nodes: 1})}
+	var rails [2]Rail
+	var peers [2]Peer
+	var offers [2][]byte
+	for i := range rails {
+		var err error
+		if rails[i], err = fabrics[i].Node(0).Open(Want{}); err != nil {
+			t.Fatal(err)
+		}
+		defer rails[i].Close()
+		if peers[i], offers[i], err = rails[i].Offer(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rails[0].Accept(peers[0], offers[1]); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "device.Fabric.Link") {
+		t.Errorf("%v", err)
+	}
+	link(t, fabrics)
+	if err := rails[0].Accept(peers[0], offers[1]); err != nil {
+		t.Errorf("once a link leads there: %v", err)
+	}
+	if fabrics[0].ID() == fabrics[1].ID() || EmbeddedOf(fabrics[0].Node(0)) != fabrics[0] || EmbeddedOf(NICs{EFAOptions{}}) != nil || EmbeddedOf(RCOptions{}) != nil {
+		t.Error("which fabric it is")
 	}
 }

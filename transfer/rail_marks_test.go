@@ -1,38 +1,11 @@
 package transfer
 
 import (
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/peerdirect/peerdirect/efa"
-	"github.com/peerdirect/peerdirect/efa/device"
-	"github.com/peerdirect/peerdirect/internal/marker"
 	"github.com/peerdirect/peerdirect/verbs"
 )
-
-// While a tracer is attached, transfers arrive and fail as they do without.
-func TestTransfersAreMarked(t *testing.T) {
-	if !marker.Built {
-		t.Skip("built without cgo: there are no marks")
-	}
-	_, _, semaphore := marker.Sites()
-	atomic.StoreUint32(semaphore, 1) // as the kernel does
-	t.Cleanup(func() { atomic.StoreUint32(semaphore, 0) })
-	o := SendOptions{Layout: Layout{PageSize: 4096, Pages: 300, Stride: 2, Seed: 3}, Iterations: 2, Options: Options{Timeout: 20 * time.Second}}
-	e := embedded(t, EmbeddedOptions{NICs: 2})
-	sent, received, err := e.Transfer(t.Context(), 1, 0, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !sent.Verified || !received.Verified || sent.Bytes != 2*o.Layout.Bytes() {
-		t.Errorf("%+v\n%+v", sent, received)
-	}
-	e.Fabric().Faults().Set(device.FaultPlan{Abort: 1})
-	if _, _, err := e.Transfer(t.Context(), 1, 0, o); err == nil {
-		t.Error("operations that are given up were no obstacle")
-	}
-}
 
 func TestWordsOfMarks(t *testing.T) {
 	for kind, want := range map[OpKind]verbs.Opcode{OpWrite: verbs.Write, OpNotify: verbs.WriteImm, OpSend: verbs.Send, OpRead: verbs.Read} {

@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,9 +11,6 @@ import (
 
 // MaxOffer is the most bytes that an offer has, see [Rail].
 const MaxOffer = 4096
-
-// typeOffer is the frame of a control connection by which rails swap offers.
-const typeOffer = exchange.TypeUser + 16
 
 // peerStage is how far a peer is.
 type peerStage uint8
@@ -53,43 +49,6 @@ func setPeer[P any](peers []P, at Peer, p P) []P {
 	}
 	peers[at] = p
 	return peers
-}
-
-// offering is the part of a rail that Connect is made of.
-type offering interface {
-	Offer() (Peer, []byte, error)
-	Accept(p Peer, offer []byte) error
-	Disconnect(p Peer) error
-}
-
-// connectByOffers is Connect where there are offers: they go by the control
-// connection. between, if there is one, sees the peer's before it is accepted.
-func connectByOffers(ctx context.Context, via *exchange.Conn, r offering, between func(p Peer, offer []byte) error) (Peer, error) {
-	p, own, err := r.Offer()
-	if err != nil {
-		return 0, via.Fail(err)
-	}
-	theirs, err := swapOffers(ctx, via, own)
-	if err == nil && between != nil {
-		err = between(p, theirs)
-	}
-	if err == nil {
-		err = r.Accept(p, theirs)
-	}
-	if err == nil {
-		err = via.Barrier(ctx)
-	}
-	if err != nil {
-		return 0, errors.Join(via.Fail(err), r.Disconnect(p))
-	}
-	return p, nil
-}
-
-func swapOffers(ctx context.Context, via *exchange.Conn, own []byte) (theirs []byte, err error) {
-	if err := via.Send(ctx, typeOffer, own); err != nil {
-		return nil, err
-	}
-	return theirs, via.Receive(ctx, typeOffer, &theirs)
 }
 
 // refuse names both sides of an offer that is not accepted.

@@ -23,6 +23,7 @@ import (
 //	2, 2  path MTU in bytes, LID
 //	16    GID
 //	1     queue pairs; of each 4 number, 4 first packet number
+//	16, 2, 8  on iWARP: address and port where the RDMA CM waits, and a token
 //
 // for EFA
 //
@@ -59,6 +60,7 @@ type offer struct {
 type rcOffer struct {
 	exchange.Offer // Device is the offer's
 	reads          uint8
+	meeting        []byte // of iWARP
 }
 
 type efaOffer struct {
@@ -91,6 +93,7 @@ func (o *offer) bytes() ([]byte, error) {
 		for _, e := range o.rc.Endpoints {
 			b = be.AppendUint32(be.AppendUint32(b, e.QPN), e.PSN)
 		}
+		b = append(b, o.rc.meeting...)
 	case offerEFA:
 		a := o.efa.address
 		b = be.AppendUint32(be.AppendUint16(append(b, a.GID[:]...), a.QPN), a.QKey)
@@ -196,5 +199,8 @@ func (o *offer) readRC(r *offerReader) {
 	for range n {
 		e.QPN, e.PSN = r.uint32(), r.uint32()
 		o.rc.Endpoints = append(o.rc.Endpoints, e)
+	}
+	if o.rc.Transport == IWARP {
+		o.rc.meeting = r.take(exchange.MeetingSize)
 	}
 }

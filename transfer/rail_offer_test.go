@@ -17,7 +17,7 @@ func testEndpoint(qpn uint32) verbs.Endpoint {
 }
 
 func rcOffered(pairs ...verbs.Endpoint) *offer {
-	return &offer{kind: offerRC, device: "rxe0", rc: rcOffer{exchange.Offer{Transport: "InfiniBand", Device: "rxe0", Endpoints: pairs}, 16}}
+	return &offer{kind: offerRC, device: "rxe0", rc: rcOffer{Offer: exchange.Offer{Transport: "InfiniBand", Device: "rxe0", Endpoints: pairs}, reads: 16}}
 }
 
 func efaOffered(gid string) *offer {
@@ -85,7 +85,7 @@ func TestOffersThatRCRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	iwarp := rcOffered()
-	iwarp.rc.Transport = "iWARP"
+	iwarp.rc.Transport, iwarp.rc.meeting = IWARP, make([]byte, exchange.MeetingSize)
 	for name, c := range map[string]struct {
 		o     *offer
 		class error
@@ -138,7 +138,7 @@ func TestOffersThatEFARefuses(t *testing.T) {
 	}{
 		"RC":              {mustBytes(t, rcOffered(testEndpoint(1))), exchange.ErrMismatch, "reliable connections and this one EFA"},
 		"own":             {own, exchange.ErrProtocol, "this side's own"},
-		"another process": {mustBytes(t, elsewhere), errors.ErrUnsupported, "joined by Connect, over a control connection, only"},
+		"another process": {mustBytes(t, elsewhere), errors.ErrUnsupported, "no link leads to it"},
 		"kernel":          {mustBytes(t, efaOffered("fe80::1")), exchange.ErrMismatch, "only one side's EFA device is embedded"},
 		"no GID":          {mustBytes(t, embedded("::")), exchange.ErrProtocol, "no GID"},
 		"multicast":       {mustBytes(t, embedded("ff02::1")), exchange.ErrProtocol, "not the address of a port"},
@@ -156,6 +156,9 @@ func FuzzOffer(f *testing.F) {
 	f.Add(mustBytes(f, rcOffered(testEndpoint(1), testEndpoint(2))))
 	f.Add(mustBytes(f, rcOffered(testEndpoint(34))))
 	f.Add(mustBytes(f, efaOffered("fe80::1")))
+	iwarp := rcOffered(testEndpoint(1))
+	iwarp.rc.Transport, iwarp.rc.meeting = IWARP, bytes.Repeat([]byte{7}, exchange.MeetingSize)
+	f.Add(mustBytes(f, iwarp))
 	f.Add(mustBytes(f, &offer{kind: offerJoined, device: "efa_0", joined: [][]byte{mustBytes(f, efaOffered("fe80::2"))}}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -139,12 +139,15 @@ type rcPeer struct {
 	theirs  []verbs.Endpoint // and at the peer's
 	back    int              // of it in refused and late
 	queues  []*rcQueue
-	turn    int // whose turn it is for writes
-	link    *exchange.Link
-	err     error // why it is lost
-	told    bool  // and whether Poll has said so
-	drained bool  // and nothing of it is in flight
-	notice  int   // next slot of the outbox
+	turn    int               // whose turn it is for writes
+	link    *exchange.Link    // of iWARP, once connected
+	meeting *exchange.Meeting // and before
+	met     []byte            // its offer
+	metBy   []byte            // and the peer's
+	err     error             // why it is lost
+	told    bool              // and whether Poll has said so
+	drained bool              // and nothing of it is in flight
+	notice  int               // next slot of the outbox
 }
 
 type rcQueue struct {
@@ -325,9 +328,8 @@ func (r *RC) Close() error {
 			q.recvs.Close()
 			try(q.qp.Close())
 		}
-		if p.link != nil {
-			try(p.link.Close())
-		}
+		try(p.link.Close())
+		try(p.meeting.Close())
 	}
 	try(r.regions.close())
 	try(r.inbox.close())

@@ -35,9 +35,7 @@ func (r *RC) end(p *rcPeer) error {
 		q.recvs.Close()
 		errs = append(errs, q.qp.Close())
 	}
-	if p.link != nil {
-		errs = append(errs, p.link.Close())
-	}
+	errs = append(errs, p.link.Close(), p.meeting.Close())
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

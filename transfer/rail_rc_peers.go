@@ -1,10 +1,11 @@
 package transfer
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"time"
 
 	"github.com/peerdirect/peerdirect/verbs"
 	"github.com/peerdirect/peerdirect/verbs/exchange"
@@ -19,59 +20,13 @@ const mostReads = 16
 // it is read for receivers that are not ready.
 var patience = verbs.ConnectOptions{Timeout: 17, Retry: 6}
 
-// Connect connects to the rail at the other end of a control connection.
-func (r *RC) Connect(ctx context.Context, via *exchange.Conn) (Peer, error) {
-	switch {
-	case r.closed:
-		return 0, verbs.ErrClosed
-	case r.iwarp:
-		return r.connectCM(ctx, via)
-	}
-	return connectByOffers(ctx, via, r, nil)
-}
-
-// connectCM connects by the RDMA CM. The offers only tell that both sides want
-// that.
-func (r *RC) connectCM(ctx context.Context, via *exchange.Conn) (Peer, error) {
-	p, err := r.newPeer()
-	if err != nil {
-		return 0, via.Fail(err)
-	}
-	// Even a peer that fails keeps its number: its queue pairs are closed with
-	// the rail.
-	r.peers = setPeer(r.peers, p.id, p)
-	p.stage, p.told = peerBroken, true
-	p.own.Transport, p.own.Device = r.dev.Transport().String(), r.info.Device
-	own, err := (&offer{kind: offerRC, device: r.info.Device, rc: rcOffer{Offer: p.own}}).bytes()
-	if err == nil {
-		var theirs []byte
-		if theirs, err = swapOffers(ctx, via, own); err == nil {
-			_, err = r.readOffer(p, theirs)
-		}
-	}
-	if err == nil {
-		err = r.prepare(p)
-	}
-	if err != nil {
-		p.err = err
-		return 0, via.Fail(err)
-	}
-	if p.link, err = exchange.ConnectRC(ctx, via, p.pairs(), exchange.Options{Connect: patience}); err != nil {
-		p.err = err
-		return 0, err
-	}
-	r.opened(p)
-	return p.id, nil
-}
+// meetTime is how long Accept waits for the other side's on iWARP.
+const meetTime = 10 * time.Second
 
 // Offer makes the queue pairs for one more peer.
 func (r *RC) Offer() (_ Peer, _ []byte, err error) {
-	switch {
-	case r.closed:
+	if r.closed {
 		return 0, nil, verbs.ErrClosed
-	case r.iwarp:
-		return 0, nil, fmt.Errorf("%s is iWARP, whose queue pairs connect by the RDMA CM's messages and not by an offer: use Connect: %w",
-			r.info.Device, errors.ErrUnsupported)
 	}
 	p, err := r.newPeer()
 	if err != nil {
@@ -80,9 +35,19 @@ func (r *RC) Offer() (_ Peer, _ []byte, err error) {
 	if err = r.prepare(p); err == nil {
 		p.own, err = exchange.MakeOffer(p.pairs())
 	}
+	if err == nil && r.iwarp {
+		ctx, cancel := context.WithTimeout(context.Background(), meetTime)
+		defer cancel()
+		p.meeting, err = exchange.Meet(ctx, p.pairs())
+	}
 	var b []byte
 	if err == nil {
-		b, err = (&offer{kind: offerRC, device: r.info.Device, rc: rcOffer{p.own, r.reads}}).bytes()
+		own := rcOffer{Offer: p.own, reads: r.reads}
+		if r.iwarp {
+			p.met = p.meeting.Offer()
+			own.meeting = p.met
+		}
+		b, err = (&offer{kind: offerRC, device: r.info.Device, rc: own}).bytes()
 	}
 	if err != nil {
 		return 0, nil, errors.Join(err, r.end(p))
@@ -157,12 +122,22 @@ func (r *RC) Accept(id Peer, b []byte) error {
 	connect := patience
 	connect.MaxRead = min(r.reads, o.rc.reads)
 	p.stage = peerBroken
+	if r.iwarp {
+		ctx, cancel := context.WithTimeout(context.Background(), meetTime)
+		defer cancel()
+		if p.link, err = p.meeting.Connect(ctx, o.rc.meeting, connect); err != nil {
+			return err
+		}
+	}
 	for i, q := range p.queues {
+		if r.iwarp {
+			break // it has done that
+		}
 		if err := q.qp.Connect(o.rc.Endpoints[i], connect); err != nil {
 			return err
 		}
 	}
-	p.theirs = o.rc.Endpoints
+	p.theirs, p.metBy = o.rc.Endpoints, o.rc.meeting
 	r.opened(p)
 	return nil
 }
@@ -183,6 +158,10 @@ func (r *RC) readOffer(p *rcPeer, b []byte) (*offer, error) {
 		return nil, err
 	}
 	err = p.own.Match(o.rc.Offer)
+	if err == nil && r.iwarp {
+		// Its endpoints say nothing of the machine.
+		return o, r.readMeeting(p, o)
+	}
 	for i := 0; err == nil && i < len(o.rc.Endpoints); i++ {
 		e := o.rc.Endpoints[i]
 		if samePair(e, p.own.Endpoints) {
@@ -198,6 +177,23 @@ func (r *RC) readOffer(p *rcPeer, b []byte) (*offer, error) {
 		return nil, o.refuse(r.info.Device, err)
 	}
 	return o, nil
+}
+
+// readMeeting is readOffer's part for iWARP.
+func (r *RC) readMeeting(p *rcPeer, o *offer) error {
+	err := exchange.CheckMeeting(o.rc.meeting)
+	if err == nil && bytes.Equal(o.rc.meeting, p.met) {
+		err = nonsense("it is this side's own")
+	}
+	for _, other := range r.peers {
+		if err == nil && other.stage == peerOpen && bytes.Equal(other.metBy, o.rc.meeting) {
+			err = nonsense("its queue pair is connected already, as peer %d", other.id)
+		}
+	}
+	if err != nil {
+		return o.refuse(r.info.Device, err)
+	}
+	return nil
 }
 
 func samePair(e verbs.Endpoint, of []verbs.Endpoint) bool {

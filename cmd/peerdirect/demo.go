@@ -8,6 +8,7 @@ import (
 
 	"github.com/peerdirect/peerdirect/internal/lab"
 	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/pages"
 	"github.com/peerdirect/peerdirect/transfer/report"
 	"github.com/spf13/cobra"
 )
@@ -26,7 +27,7 @@ type demoFlags struct {
 	json   bool
 }
 
-const demoSchema = "peerdirect.demo/2"
+const demoSchema = "peerdirect.demo/3"
 
 func newDemo() *cobra.Command {
 	d := demoFlags{page: 64 << 10}
@@ -80,7 +81,7 @@ func (d *demoFlags) run(cmd *cobra.Command) error {
 	if d.nics < 1 || d.nics > transfer.MaxNICs {
 		return usageError{fmt.Errorf("--nics %d: a node has 1 to %d", d.nics, transfer.MaxNICs)}
 	}
-	layout, err := layoutOf(transfer.Layout{Pages: d.pages, Seed: d.seed}, d.page, d.stride)
+	layout, err := layoutOf(pages.Layout{Pages: d.pages, Seed: d.seed}, d.page, d.stride)
 	switch {
 	case err != nil:
 		return err
@@ -94,7 +95,7 @@ func (d *demoFlags) run(cmd *cobra.Command) error {
 }
 
 // show draws a transfer, which pages that differ do not prevent.
-func (d *demoFlags) show(w io.Writer, sent, received *transfer.Result, pageOK []bool) error {
+func (d *demoFlags) show(w io.Writer, sent, received *pages.Result, pageOK []bool) error {
 	if d.json {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")

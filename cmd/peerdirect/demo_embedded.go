@@ -4,11 +4,12 @@ import (
 	"fmt"
 
 	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/pages"
 	"github.com/spf13/cobra"
 )
 
 // runEmbedded moves the pages between two nodes in this process.
-func (d *demoFlags) runEmbedded(cmd *cobra.Command, layout transfer.Layout) error {
+func (d *demoFlags) runEmbedded(cmd *cobra.Command, layout pages.Layout) error {
 	stages := newDemoStages(cmd.ErrOrStderr())
 	stages.begin("devices", fmt.Sprintf("two nodes with %d software EFA devices each, joined by a fabric", d.nics))
 	embedded, err := transfer.NewEmbedded(transfer.EmbeddedOptions{Nodes: 2, NICs: d.nics})
@@ -17,9 +18,8 @@ func (d *demoFlags) runEmbedded(cmd *cobra.Command, layout transfer.Layout) erro
 		return err
 	}
 	defer embedded.Close()
-	o := transfer.SendOptions{Layout: layout}
-	o.Program, o.Tell = version(), stages.tell
-	sent, received, err := embedded.Transfer(cmd.Context(), demoSender, demoReceiver, o)
+	o := pages.Options{Version: version(), Tell: stages.tell}
+	sent, received, err := pages.Inside(cmd.Context(), embedded, demoSender, demoReceiver, o, pages.SendOptions{Layout: layout}, nil)
 	stages.end()
 	if sent == nil || received == nil || received.PageOK == nil {
 		return err // there is nothing to be drawn

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/internal/lab"
-	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/pages"
 	"github.com/spf13/cobra"
 )
 
@@ -21,7 +22,7 @@ const (
 )
 
 // runLab moves the pages between two virtual machines.
-func (d *demoFlags) runLab(cmd *cobra.Command, layout transfer.Layout) error {
+func (d *demoFlags) runLab(cmd *cobra.Command, layout pages.Layout) error {
 	kernel, err := lab.KernelBySeries(d.kernel)
 	if err != nil {
 		return usageError{err}
@@ -51,7 +52,7 @@ func (d *demoFlags) runLab(cmd *cobra.Command, layout transfer.Layout) error {
 		link, devices = lab.LinkNone, fmt.Sprintf("%d EFA devices each", d.efa)
 	}
 	stages.begin("boot", fmt.Sprintf("two machines, linux %s, %s", built.Release, devices))
-	text, err := json.Marshal(layout)
+	text, err := json.Marshal(demoOrder{Layout: layout, Token: rand.Text()})
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func (d *demoFlags) runLab(cmd *cobra.Command, layout transfer.Layout) error {
 	}))
 	stages.end()
 	if errors.Is(err, context.Canceled) {
-		return transfer.ErrCancelled
+		return pages.ErrCancelled
 	}
 	if show := d.showNodes(cmd, out); err == nil {
 		err = show
@@ -70,10 +71,16 @@ func (d *demoFlags) runLab(cmd *cobra.Command, layout transfer.Layout) error {
 	return err
 }
 
+// demoOrder is what the machines are to do.
+type demoOrder struct {
+	Layout pages.Layout `json:"layout"`
+	Token  string       `json:"token"` // that they know each other by
+}
+
 // demoResult is what a machine leaves behind.
 type demoResult struct {
-	Result *transfer.Result `json:"result"`
-	PageOK []bool           `json:"page_ok,omitempty"`
+	Result *pages.Result `json:"result"`
+	PageOK []bool        `json:"page_ok,omitempty"`
 }
 
 func demoFile(dir string, node int) string {

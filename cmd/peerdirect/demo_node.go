@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/control"
+	"github.com/peerdirect/peerdirect/transfer/pages"
 	"github.com/spf13/cobra"
 )
 
@@ -15,19 +17,19 @@ import (
 // sends.
 func newDemoNode() *cobra.Command {
 	return &cobra.Command{
-		Use:    "node LAYOUT",
+		Use:    "node ORDER",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var layout transfer.Layout
-			if err := json.Unmarshal([]byte(args[0]), &layout); err != nil {
+			var order demoOrder
+			if err := json.Unmarshal([]byte(args[0]), &order); err != nil {
 				return usageError{err}
 			}
 			node, err := strconv.Atoi(os.Getenv("PEERDIRECT_NODE"))
 			if err != nil {
 				return usageError{fmt.Errorf("this is for the machines of the demonstration: PEERDIRECT_NODE: %w", err)}
 			}
-			result, err := demoNode(cmd, node, layout)
+			result, err := demoNode(cmd, node, order)
 			if result == nil {
 				return err
 			}
@@ -43,8 +45,8 @@ func newDemoNode() *cobra.Command {
 	}
 }
 
-func demoNode(cmd *cobra.Command, node int, layout transfer.Layout) (*transfer.Result, error) {
-	o := transfer.Options{Program: version()}
+func demoNode(cmd *cobra.Command, node int, order demoOrder) (*pages.Result, error) {
+	o := pages.Options{Version: version()}
 	device := os.Getenv("PEERDIRECT_DEVICE")
 	if all := os.Getenv("PEERDIRECT_EFA"); all != "" {
 		device = all
@@ -53,19 +55,31 @@ func demoNode(cmd *cobra.Command, node int, layout transfer.Layout) (*transfer.R
 	if o.Rail, err = transfer.Named(device, transfer.RCOptions{}); err != nil {
 		return nil, err
 	}
-	ctx := cmd.Context()
-	if node == demoReceiver {
-		l, err := transfer.Listen(ctx, withPort(os.Getenv("PEERDIRECT_ADDR")), transfer.ListenOptions{Options: o})
-		if err != nil {
+	if o.Credentials, err = control.Token(order.Token); err != nil {
+		return nil, err
+	}
+	o.Control.Window = 30 * time.Second
+	if node == demoSender {
+		// A line of JSON for each thing that the host is to show.
+		out := json.NewEncoder(cmd.OutOrStdout())
+		o.Tell = func(p pages.Progress) { out.Encode(p) }
+	}
+	n, err := pages.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	defer n.Close()
+	if node == demoSender {
+		results, err := n.To(cmd.Context(), []string{withPort(os.Getenv("PEERDIRECT_PEERS"))}, pages.SendOptions{Layout: order.Layout})
+		if len(results) == 0 {
 			return nil, err
 		}
-		defer l.Close()
-		return l.Receive(ctx)
+		return results[0], err
 	}
-	// A line of JSON for each thing that the host is to show.
-	out := json.NewEncoder(cmd.OutOrStdout())
-	o.Tell = func(p transfer.Progress) { out.Encode(p) }
-	return transfer.To(ctx, withPort(os.Getenv("PEERDIRECT_PEERS")), transfer.SendOptions{
-		Options: o, Layout: layout, Window: 30 * time.Second,
-	})
+	l, err := n.Listen(cmd.Context(), withPort(os.Getenv("PEERDIRECT_ADDR")), pages.ListenOptions{})
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	return l.Receive(cmd.Context())
 }

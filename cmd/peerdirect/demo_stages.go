@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/pages"
 	"github.com/peerdirect/peerdirect/transfer/report"
 	"golang.org/x/term"
 )
@@ -111,7 +111,7 @@ func (s *demoStages) Write(b []byte) (int, error) {
 }
 
 func (s *demoStages) line(line string) {
-	var p transfer.Progress
+	var p pages.Progress
 	text, ok := strings.CutPrefix(line, fmt.Sprintf("node%d | ", demoSender))
 	if !ok || json.Unmarshal([]byte(text), &p) != nil {
 		if s.live {
@@ -124,27 +124,27 @@ func (s *demoStages) line(line string) {
 }
 
 // tell is a transfer's Tell.
-func (s *demoStages) tell(p transfer.Progress) {
+func (s *demoStages) tell(p pages.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.progress(p)
 }
 
-func (s *demoStages) progress(p transfer.Progress) {
+func (s *demoStages) progress(p pages.Progress) {
 	stage, detail := string(p.Stage), s.detail
 	switch p.Stage {
-	case transfer.StageConnect:
+	case pages.StageConnect:
 		detail = "queue pairs by way of " + p.Peer
-	case transfer.StageRegister:
+	case pages.StageRegister:
 		detail = "memory on both sides, descriptors by SEND"
-	case transfer.StageFill:
+	case pages.StageFill:
 		stage, detail = s.stage, s.detail // it is the sender's memory that is made ready
-	case transfer.StageTransfer:
+	case pages.StageTransfer:
 		detail = fmt.Sprintf("%v of %v by RDMA WRITE", report.Bytes(p.Bytes), report.Bytes(p.Total))
-	case transfer.StageVerify:
+	case pages.StageVerify:
 		s.detail = fmt.Sprintf("%v by RDMA WRITE", report.Bytes(p.Total))
 		detail = "the CRC-32C of every page, on both sides"
-	case transfer.StageDone:
+	case pages.StageDone, pages.StageFailed:
 		return
 	}
 	if stage != s.stage {

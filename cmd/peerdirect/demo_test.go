@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/pages"
 )
 
 func TestTheDemoRunsAtOnce(t *testing.T) {
@@ -51,7 +51,7 @@ func TestTheDemoAsJSON(t *testing.T) {
 	stdout, stderr, code := execute(t.Context(), "demo --pages 16 --page-size 4K --nics 1 --json")
 	var got struct {
 		Schema           string
-		Sender, Receiver transfer.Result
+		Sender, Receiver pages.Result
 	}
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK || got.Schema != demoSchema || strings.Contains(stderr, "--lab") ||
 		!got.Sender.Verified || !got.Receiver.Verified || got.Sender.Conditions.NICs != 1 || !got.Sender.Conditions.Embedded {

@@ -11,6 +11,7 @@ import (
 	"github.com/peerdirect/peerdirect/internal/perf"
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/control"
+	"github.com/peerdirect/peerdirect/transfer/pages"
 	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
 
@@ -39,7 +40,7 @@ func TestExitCodes(t *testing.T) {
 		{&perf.LimitError{}, exitUnsupported},
 		{&exchange.RemoteError{Class: exchange.ClassUnsupported}, exitUnsupported},
 		{&perf.VerifyError{}, exitVerify},
-		{&transfer.VerifyError{Bad: 1, Pages: 2, First: []int{1}}, exitVerify},
+		{&pages.VerifyError{Bad: 1, Pages: 2, First: []int{1}}, exitVerify},
 		{&exchange.RemoteError{Class: exchange.ClassVerification}, exitVerify},
 	} {
 		if got := exitCode(c.err); got != c.want {

@@ -95,8 +95,8 @@ func TestTraceMarked(t *testing.T) {
 		address := os.Getenv("PEERDIRECT_ADDR")
 		run := []string{"perf", "read", "lat", "-s", "4096", "-n", "500", "-d", dev}
 		want[pairOfOurs(t, append(run, "--listen", address), append(run, address))] = []string{dev + " read"}
-		want[pairOfOurs(t, []string{"transfer", "listen", "--listen", address, "-d", dev},
-			[]string{"transfer", "to", address, "--pages", "256", "--page-size", "4K", "-d", dev})] = []string{dev + " write"}
+		want[pairOfOurs(t, []string{"transfer", "listen", "--listen", address, "-d", dev, "--token", "no secret in the lab"},
+			[]string{"transfer", "to", address, "--pages", "256", "--page-size", "4K", "-d", dev, "--token", "no secret in the lab"})] = []string{dev + " write"}
 	}
 	time.Sleep(2 * time.Second) // an interval
 	families := scrapeTrace(t, "http://127.0.0.1:9751/metrics", "text/plain")

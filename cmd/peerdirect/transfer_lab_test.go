@@ -10,12 +10,12 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/peerdirect/peerdirect/dmabuf"
 	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/pages"
 )
 
 // command runs a command line in the background.
@@ -26,8 +26,12 @@ func command(ctx context.Context, args string) (stdout, stderr *bytes.Buffer, co
 	return stdout, stderr, c
 }
 
+// labToken is no secret.
+const labToken = "between the lab's machines"
+
 func transferDevice(t *testing.T) (device, addr string) {
 	t.Helper()
+	t.Setenv(tokenEnv, labToken)
 	if device = os.Getenv("PEERDIRECT_DEVICE"); device == "" {
 		t.Skip("needs a lab guest with an RDMA device: run make test-lab")
 	}
@@ -67,6 +71,7 @@ func TestEFATransferByCommand(t *testing.T) {
 	if names == "" {
 		t.Skip("needs a lab guest with EFA devices: lab run --efa N")
 	}
+	t.Setenv(tokenEnv, labToken)
 	if rail, err := transfer.OpenEFA(transfer.EFAOptions{Device: strings.Split(names, ",")[0]}); errors.Is(err, errors.ErrUnsupported) {
 		t.Skip("needs RDMA write, which the efa driver of linux 6.1 lacks: ", err)
 	} else if err != nil {
@@ -88,7 +93,7 @@ func TestEFATransferByCommand(t *testing.T) {
 
 // transferByCommand runs both ends, the sender's with more flags, and gives the
 // sender's result.
-func transferByCommand(t *testing.T, device, addr, more string) transfer.Result {
+func transferByCommand(t *testing.T, device, addr, more string) pages.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -97,7 +102,7 @@ func transferByCommand(t *testing.T, device, addr, more string) transfer.Result 
 	if a, b := <-sending, <-listening; a != exitOK || b != exitOK {
 		t.Fatalf("exit %d and %d\n%s\n%s", a, b, sendLog, listenLog)
 	}
-	var results [2]transfer.Result
+	var results [2]pages.Result
 	for i, out := range []*bytes.Buffer{sent, received} {
 		d := json.NewDecoder(bytes.NewReader(out.Bytes()))
 		d.DisallowUnknownFields()
@@ -105,7 +110,7 @@ func transferByCommand(t *testing.T, device, addr, more string) transfer.Result 
 			t.Fatalf("%v in %s", err, out)
 		}
 		r := results[i]
-		if c := r.Conditions; r.Schema != transfer.Schema || !r.Verified || r.Pages != 200 || r.Bytes != 200*4096 ||
+		if c := r.Conditions; r.Schema != pages.Schema || !r.Verified || r.Pages != 200 || r.Bytes != 200*4096 ||
 			c.PageSize != 4096 || c.Stride != 12<<10 || c.Seed != 9 || c.Kernel == "" || c.Transport == "" {
 			t.Errorf("%s", out)
 		}
@@ -114,24 +119,6 @@ func transferByCommand(t *testing.T, device, addr, more string) transfer.Result 
 		t.Errorf("%s\n%s", sent, received)
 	}
 	return results[0]
-}
-
-// lockedBuffer may be read while a command writes it.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func TestTransferListensUntilInterrupted(t *testing.T) {
@@ -143,6 +130,9 @@ func TestTransferListensUntilInterrupted(t *testing.T) {
 	go func() {
 		code <- run(ctx, []string{"transfer", "listen", "-d", device, "--listen", addr + ":7778", "--max-bytes", "1M"}, strings.NewReader(""), &stdout, &stderr)
 	}()
+	for end := time.Now().Add(time.Minute); !strings.Contains(stderr.String(), "listening on") && time.Now().Before(end); {
+		time.Sleep(50 * time.Millisecond)
+	}
 	for range 2 {
 		if got := run(t.Context(), strings.Fields("transfer to --pages 10 "+addr+":7778 -d "+device), strings.NewReader(""), io.Discard, &stderr); got != exitFailed {
 			t.Errorf("over the limit: exit %d: %s", got, &stderr)

@@ -122,6 +122,10 @@ func (f *Fabric) leave(d *Device) {
 // far gives the device of an address that a link leads to, nil if there is none.
 func (f *Fabric) far(gid wire.GID) *far { return (*f.fars.Load())[gid] }
 
+// Reaches tells whether a device of that address is on the fabric, or a link leads
+// to it.
+func (f *Fabric) Reaches(gid wire.GID) bool { return f.find(gid) != nil || f.far(gid) != nil }
+
 // find gives the device of an address, nil if there is none.
 func (f *Fabric) find(gid wire.GID) *Device { return (*f.members.Load())[gid] }
 

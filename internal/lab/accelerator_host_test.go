@@ -69,6 +69,7 @@ func TestHostTransferBetweenAccelerators(t *testing.T) {
 			EFA: EFA{Count: 1, Made: func(node, _ int, f *device.Function) { functions[node] = f }},
 		}
 		out, errs, err := inLab(t, o, fmt.Sprintf(`
+export PEERDIRECT_TOKEN="no secret in the lab"
 o="--device efa_0 --memory %s --json"
 if [ $PEERDIRECT_NODE = 0 ]; then exec peerdirect transfer listen --listen $PEERDIRECT_ADDR --once $o; fi
 exec peerdirect transfer to $PEERDIRECT_PEERS --wait 1m --pages %d --page-size %d $o >/dev/null`, memory, pages, pageSize))

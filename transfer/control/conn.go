@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,6 +25,8 @@ type Conn struct {
 	taken   []byte // from in: Receive's buffer
 	next    []byte // what of it was not received yet
 	given   int    // bytes of the frame that was received last
+
+	sent, received atomic.Uint64 // bytes
 
 	running sync.WaitGroup
 	done    chan struct{} // closed with err set
@@ -58,6 +61,9 @@ func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
 
 // LocalAddr is this side's address.
 func (c *Conn) LocalAddr() net.Addr { return c.nc.LocalAddr() }
+
+// Traffic is how many bytes went either way from the proofs on, before encryption.
+func (c *Conn) Traffic() (sent, received uint64) { return c.sent.Load(), c.received.Load() }
 
 // Done is closed when the conversation is over; Err tells why.
 func (c *Conn) Done() <-chan struct{} { return c.done }

@@ -60,6 +60,7 @@ func (c *Conn) read() {
 		}
 		heard = now
 		buf = buf[:len(buf)+n]
+		c.received.Add(uint64(n))
 		used, waited, wrong := c.accept(buf)
 		if waited {
 			heard = time.Now() // the silence was not the peer's

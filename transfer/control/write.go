@@ -81,6 +81,7 @@ func (c *Conn) flush(batch []byte) bool {
 			c.fail(err)
 			return false
 		}
+		c.sent.Add(uint64(n))
 		c.out.finish(n)
 		batch = batch[n:]
 	}

@@ -79,6 +79,7 @@ func (r *rail) link(p transfer.Peer) *link {
 func (r *rail) refused(id uint32, err error) {
 	s := r.slots[id]
 	r.give(id)
+	r.count.failed.Add(1)
 	s.over()
 	s.link.flight--
 	s.job.flight--

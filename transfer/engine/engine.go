@@ -69,11 +69,25 @@ func New(o Options) (*Engine, error) {
 			e.rails[r.index] = r
 		}
 	}
-	var err error
-	if e.cache, err = newCache(e); err != nil {
+	err := e.alone()
+	if err == nil {
+		e.cache, err = newCache(e)
+	}
+	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
+}
+
+// alone refuses several rails where one is iWARP: there only the order of one queue
+// pair tells that what a notice counts is in place.
+func (e *Engine) alone() error {
+	for _, r := range e.rails {
+		if r.info.Transport == transfer.IWARP && len(e.rails) > 1 {
+			return &OptionError{Option: "rails", Err: fmt.Errorf("%s is iWARP, which acknowledges nothing, and can only be used alone: name one device", r.info.Device)}
+		}
+	}
+	return nil
 }
 
 // start starts the workers and waits until each has opened its rails.

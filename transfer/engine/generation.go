@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+
+	"github.com/peerdirect/peerdirect/transfer"
 )
 
 // newer tells whether generation a came after b. They are counted around.
@@ -146,6 +148,12 @@ func (l *link) connected() {
 // railFailed tells the peer that this side takes nothing more of it on a rail,
 // and has the rail come again later. The side that dialled begins.
 func (p *Peer) railFailed(l *link, err error) {
+	if l.r.info.Transport == transfer.IWARP {
+		// What was Done may not have come, and nobody knows what: nothing can be
+		// done again.
+		p.end(fmt.Errorf("%w: rail %d, %s, has failed, and iWARP does not tell what had come to %s: %w", ErrLost, l.r.index, l.r.info.Device, p.name, err))
+		return
+	}
 	p.trouble(err)
 	p.tell(message{kind: msgFenced, rail: l.theirs, generation: l.generation})
 	p.watch()

@@ -7,7 +7,10 @@ import (
 	"github.com/peerdirect/peerdirect/transfer/control"
 )
 
-// wire is a control connection over TCP and TLS.
+// Over gives the control connection over TCP and TLS to engines: what the two sides
+// said on it before Connect is theirs.
+func Over(c *control.Conn) Control { return wire{c} }
+
 type wire struct{ *control.Conn }
 
 func (w wire) Send(kind uint16, payload []byte) error {

@@ -8,6 +8,7 @@ type RailStats struct {
 	Posted uint64 // work requests
 	Done   uint64 // of them, completed
 	Failed uint64 // and come back undone
+	Flight int    // on their way now: posted, and not come back
 	Bytes  uint64 // placed at peers, or read from them
 	Up     int    // peers that it is connected to
 	Losses uint64 // connections that failed
@@ -32,8 +33,10 @@ func (c *railCount) show() {
 func (e *Engine) Stats() []RailStats {
 	all := make([]RailStats, len(e.rails))
 	for i, r := range e.rails {
+		done, failed := r.count.shownDone.Load(), r.count.failed.Load()
+		posted := r.count.posted.Load() // last: what came back was posted before
 		all[i] = RailStats{
-			Device: r.info.Device, Posted: r.count.posted.Load(), Done: r.count.shownDone.Load(), Failed: r.count.failed.Load(),
+			Device: r.info.Device, Posted: posted, Done: done, Failed: failed, Flight: max(0, int(posted-done-failed)),
 			Bytes: r.count.shownBytes.Load(), Up: int(r.count.up.Load()), Losses: r.count.losses.Load(),
 		}
 	}

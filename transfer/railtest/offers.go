@@ -96,8 +96,7 @@ func wrongOffers(t *testing.T, open Rails) {
 		}
 	}
 	// None of this did harm.
-	f.accept(0, pa, good)
-	f.accept(1, pb, own)
+	f.acceptBoth(0, pa, own, 1, pb, good)
 	if err := f.rail[0].Accept(pa, good); err == nil {
 		t.Error("an offer was accepted twice by one peer")
 	}

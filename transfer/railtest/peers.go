@@ -69,9 +69,19 @@ func (f *field) connect(a, b int) (pa, pb transfer.Peer) {
 	f.t.Helper()
 	pa, oa := f.offer(a)
 	pb, ob := f.offer(b)
-	f.accept(a, pa, ob)
-	f.accept(b, pb, oa)
+	f.acceptBoth(a, pa, oa, b, pb, ob)
 	return pa, pb
+}
+
+// acceptBoth has two rails accept each other, at the same time: some wait for the
+// other side.
+func (f *field) acceptBoth(a int, pa transfer.Peer, oa []byte, b int, pb transfer.Peer, ob []byte) {
+	f.t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- f.rail[b].Accept(pb, oa) }()
+	if err := errors.Join(f.rail[a].Accept(pa, ob), <-ended); err != nil {
+		f.t.Fatalf("rails %d and %d: %v", a, b, err)
+	}
 }
 
 func (f *field) offer(i int) (transfer.Peer, []byte) {
@@ -199,8 +209,7 @@ func noPeerYet(t *testing.T, open Rails) {
 			continue
 		}
 		pb, ob := f.offer(1)
-		f.accept(0, pa, ob)
-		f.accept(1, pb, oa)
+		f.acceptBoth(0, pa, oa, 1, pb, ob)
 		f.disconnect(0, pa)
 		f.disconnect(1, pb)
 		refused("after the peer was disconnected")

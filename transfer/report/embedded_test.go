@@ -6,25 +6,25 @@ import (
 	"testing"
 
 	"github.com/peerdirect/peerdirect/internal/golden"
-	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/pages"
 )
 
 // over puts both sides' transfer on other devices.
-func over(s Sides, change func(*transfer.Conditions)) Sides {
+func over(s Sides, change func(*pages.Conditions)) Sides {
 	change(&s.Sent.Conditions)
 	change(&s.Received.Conditions)
 	return s
 }
 
 func TestSeveralEFADevices(t *testing.T) {
-	kernels := func(c *transfer.Conditions) {
+	kernels := func(c *pages.Conditions) {
 		c.Device, c.NICs, c.Transport, c.LinkLayer, c.MTU, c.Path = "efa_0..efa_3", 4, "EFA SRD", "unspecified", 8928, "direct"
 	}
-	embedded := func(c *transfer.Conditions) {
+	embedded := func(c *pages.Conditions) {
 		kernels(c)
 		c.Embedded = true
 	}
-	for name, change := range map[string]func(*transfer.Conditions){"efa": kernels, "embedded": embedded} {
+	for name, change := range map[string]func(*pages.Conditions){"efa": kernels, "embedded": embedded} {
 		s := over(sides(512, 2, 1), change)
 		for _, columns := range []int{60, 80} {
 			var b bytes.Buffer
@@ -50,7 +50,7 @@ func TestSeveralEFADevices(t *testing.T) {
 
 // TestPagesThroughALink: where the pages went through TCP, text and picture say so.
 func TestPagesThroughALink(t *testing.T) {
-	s := over(sides(512, 2, 1), func(c *transfer.Conditions) { c.Device, c.Transport, c.Embedded = "efa_0", "EFA SRD", true })
+	s := over(sides(512, 2, 1), func(c *pages.Conditions) { c.Device, c.Transport, c.Embedded = "efa_0", "EFA SRD", true })
 	s.Sent.LinkSent, s.Sent.LinkReceived = 33_600_000, 25_408
 	var text, picture bytes.Buffer
 	if err := Text(&text, s.Sent); err != nil {

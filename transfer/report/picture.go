@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/pages"
 )
 
 // Style is what a picture is drawn for.
@@ -18,8 +19,8 @@ type Style struct {
 // Sides is a transfer as both of its sides know it.
 type Sides struct {
 	From, To string // the machines' names
-	Sent     *transfer.Result
-	Received *transfer.Result
+	Sent     *pages.Result
+	Received *pages.Result
 	PageOK   []bool // the receiver's check of every page
 }
 
@@ -29,7 +30,7 @@ func Picture(w io.Writer, s Sides, style Style) error {
 	c := s.Sent.Conditions
 	p := &picture{Sides: s, Style: style}
 	p.Columns = min(max(style.Columns, 60), 120)
-	p.layout = transfer.Layout{
+	p.layout = pages.Layout{
 		PageSize: c.PageSize, Pages: c.PagesEach, Stride: c.Stride / max(c.PageSize, 1), Seed: c.Seed,
 	}
 	if err := p.layout.Validate(); err != nil {
@@ -47,7 +48,7 @@ func Picture(w io.Writer, s Sides, style Style) error {
 type picture struct {
 	Sides
 	Style
-	layout transfer.Layout
+	layout pages.Layout
 	b      strings.Builder
 }
 
@@ -338,7 +339,7 @@ func (p *picture) latencies() {
 		room := p.Columns - len(label) - 14
 		p.line(head, fmt.Sprintf("%-4s%8s  ", v.name, micros(v.us)), p.paint("33", strings.Repeat(bar, max(1, int(v.us/l.Max*float64(room))))))
 	}
-	p.note(len(label), fmt.Sprintf("of %d batches of %d writes, from posting to the last completion", l.Count, p.Sent.Conditions.Batch))
+	p.note(len(label), fmt.Sprintf("of %d batches of %d writes, from the first posting to the notice", l.Count, p.Sent.Conditions.Batch))
 }
 
 func (p *picture) verdict() {

@@ -7,11 +7,11 @@ import (
 	"io"
 	"strings"
 
-	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/pages"
 )
 
 // Text writes a result in a few lines.
-func Text(w io.Writer, r *transfer.Result) error {
+func Text(w io.Writer, r *pages.Result) error {
 	c := r.Conditions
 	var b strings.Builder
 	what := fmt.Sprintf("%d pages of %v", r.Pages, Bytes(c.PageSize))
@@ -19,7 +19,7 @@ func Text(w io.Writer, r *transfer.Result) error {
 		what += fmt.Sprintf(" in %d iterations", r.Iterations)
 	}
 	direction := "to"
-	if r.Role == transfer.RoleReceiver {
+	if r.Role == pages.RoleReceiver {
 		direction = "from"
 	}
 	if r.Pages == 0 {
@@ -29,15 +29,16 @@ func Text(w io.Writer, r *transfer.Result) error {
 			micros(r.Seconds*1e6), Bytes(r.PerSecond), r.Gbit)
 	}
 	if l := r.Latency; l != nil {
-		fmt.Fprintf(&b, "  batches of %d writes: p50 %s, p90 %s, p99 %s, p99.9 %s, max %s\n", c.Batch,
+		fmt.Fprintf(&b, "  batches of %d %s: p50 %s, p90 %s, p99 %s, p99.9 %s, max %s\n", c.Batch, verb(r),
 			micros(l.P50), micros(l.P90), micros(l.P99), micros(l.P999), micros(l.Max))
 	}
 	if c.Device != "" {
 		fmt.Fprintf(&b, "  %s, linux %s\n", device(c), c.Kernel)
 	}
+	rails(&b, r)
 	if c.Memory != "" {
 		from, to := c.Memory, c.PeerMemory
-		if r.Role == transfer.RoleReceiver {
+		if r.Role == pages.RoleReceiver {
 			from, to = to, from
 		}
 		fmt.Fprintf(&b, "  from %s memory to %s memory\n", from, to)
@@ -57,8 +58,45 @@ func Text(w io.Writer, r *transfer.Result) error {
 	return err
 }
 
+// verb is how the pages were moved by this side.
+func verb(r *pages.Result) string {
+	if r.Reads > 0 {
+		return "reads"
+	}
+	return "writes"
+}
+
+// rails says what each of several NICs has carried, where this side moved the pages,
+// and which failed.
+func rails(b *strings.Builder, r *pages.Result) {
+	const most = 8 // lines; the JSON form has all
+	if len(r.Rails) > 1 && r.Writes+r.Reads > 0 {
+		for i, x := range r.Rails {
+			if i == most {
+				fmt.Fprintf(b, "  and %d NICs more\n", len(r.Rails)-most)
+				break
+			}
+			fmt.Fprintf(b, "    %s %s, %v\n", x.Device, x.GID, Bytes(x.Bytes))
+		}
+	}
+	for _, x := range r.Rails {
+		if x.Losses > 0 {
+			fmt.Fprintf(b, "  %s failed: its connections were lost %d times, and %d requests of this side's went by other NICs, or again\n", x.Device, x.Losses, x.Failed)
+		}
+	}
+}
+
+// Sum writes what a transfer to several receivers was in all, and nothing for one.
+func Sum(w io.Writer, g *pages.Group) error {
+	if g == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "%d of %d receivers verified: %v in %s, %v/s in all\n", g.Done, g.Receivers, Bytes(g.Bytes), micros(g.Seconds*1e6), Bytes(g.PerSecond))
+	return err
+}
+
 // device says what a side's pages went by.
-func device(c transfer.Conditions) string {
+func device(c pages.Conditions) string {
 	nics := ""
 	if c.NICs > 1 {
 		nics = fmt.Sprintf(" (%d NICs)", c.NICs)
@@ -73,7 +111,7 @@ func device(c transfer.Conditions) string {
 }
 
 // path says how work got into the queues.
-func path(c transfer.Conditions) string {
+func path(c pages.Conditions) string {
 	if c.Path == "direct" {
 		return "direct data path"
 	}

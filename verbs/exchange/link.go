@@ -97,24 +97,38 @@ func params(qp *verbs.RC, o Options) rdmacm.Params {
 }
 
 func (l *Link) acceptCM(ctx context.Context, c *Conn, ch *rdmacm.Channel, qps []*verbs.RC, o Options) error {
-	dev := qps[0].Device()
-	addr, err := o.address(dev, addrOf(c.LocalAddr()))
-	if err != nil {
-		return err
-	}
-	listener, err := ch.Listen(ctx, netip.AddrPortFrom(addr, 0))
+	listener, at, err := listenCM(ctx, ch, qps[0].Device(), addrOf(c.LocalAddr()), o)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
-	if err := sameDevice(dev, listener.Device(), addr); err != nil {
-		return err
-	}
-	at := cmOffer{Addr: listener.Addr(), Token: make([]byte, tokenSize)}
-	rand.Read(at.Token)
 	if err := c.Send(ctx, typeCM, at); err != nil {
 		return err
 	}
+	return l.take(ctx, listener, at, qps, o)
+}
+
+// listenCM begins to wait for a peer's queue pairs, on an address of the device's.
+func listenCM(ctx context.Context, ch *rdmacm.Channel, dev *verbs.Device, near netip.Addr, o Options) (*rdmacm.Listener, cmOffer, error) {
+	addr, err := o.address(dev, near)
+	if err != nil {
+		return nil, cmOffer{}, err
+	}
+	listener, err := ch.Listen(ctx, netip.AddrPortFrom(addr, 0))
+	if err != nil {
+		return nil, cmOffer{}, err
+	}
+	if err := sameDevice(dev, listener.Device(), addr); err != nil {
+		listener.Close()
+		return nil, cmOffer{}, err
+	}
+	at := cmOffer{Addr: listener.Addr(), Token: make([]byte, tokenSize)}
+	rand.Read(at.Token)
+	return listener, at, nil
+}
+
+// take connects the queue pairs with those of the peer that dials.
+func (l *Link) take(ctx context.Context, listener *rdmacm.Listener, at cmOffer, qps []*verbs.RC, o Options) error {
 	for i, qp := range qps {
 		req, err := request(ctx, listener, private(at.Token, i))
 		if err != nil {
@@ -153,6 +167,11 @@ func (l *Link) dialCM(ctx context.Context, c *Conn, ch *rdmacm.Channel, qps []*v
 	if err := at.check(); err != nil {
 		return c.error("connect with", &Error{Err: ErrProtocol, Detail: err.Error()})
 	}
+	return l.dial(ctx, ch, at, qps, o)
+}
+
+// dial connects the queue pairs with those of the peer that waits.
+func (l *Link) dial(ctx context.Context, ch *rdmacm.Channel, at cmOffer, qps []*verbs.RC, o Options) error {
 	dev := qps[0].Device()
 	local, err := o.address(dev, at.Addr.Addr())
 	if err != nil {

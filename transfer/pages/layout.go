@@ -1,4 +1,4 @@
-package transfer
+package pages
 
 import (
 	"errors"
@@ -6,11 +6,11 @@ import (
 	"math/bits"
 )
 
-// Bounds of a layout. A count of pages fits the bits that a notice has for it.
+// Bounds of a layout.
 const (
 	MinPageSize = 64       // bytes
 	MaxPageSize = 64 << 20 // bytes
-	MaxPages    = 1<<noticeCountBits - 1
+	MaxPages    = 1<<24 - 1
 	MaxSpan     = 1 << 46 // bytes from the first page to the end of the last slot
 )
 

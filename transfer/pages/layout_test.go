@@ -1,4 +1,4 @@
-package transfer
+package pages
 
 import (
 	"testing"
@@ -134,18 +134,12 @@ func BenchmarkPlan(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			region := &Region{addr: 1 << 40, length: l.Span(), lkeys: []uint32{1}, rkeys: []uint32{2}}
-			w, err := Pages(region, 0, region.Descriptor(), l)
-			if err != nil {
-				b.Fatal(err)
-			}
-			var ops [16]Op
+			c := l.Runs()
 			for b.Loop() {
-				if n, _ := w.Fill(ops[:], 1); n < len(ops) {
-					w.Rewind()
+				if _, ok := c.Next(); !ok {
+					c = l.Runs()
 				}
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(ops)), "ns/write")
 		})
 	}
 }

@@ -1,14 +1,16 @@
-package transfer
+package pages
 
 import (
 	"encoding/hex"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/engine"
 )
 
 // Schema names the form of a Result in JSON; it changes when a field does.
-const Schema = "peerdirect.transfer/4"
+const Schema = "peerdirect.transfer/5"
 
 // Roles of a Result.
 const (
@@ -16,8 +18,8 @@ const (
 	RoleReceiver = "receiver"
 )
 
-// Result is what one side knows of a transfer. Of a transfer that failed it is
-// what was known by then.
+// Result is what one side knows of a transfer with one peer. Of a transfer that
+// failed it is what was known by then.
 type Result struct {
 	Schema string `json:"schema"`
 	Role   string `json:"role"`
@@ -30,10 +32,14 @@ type Result struct {
 	PerSecond  float64 `json:"bytes_per_second"`
 	Gbit       float64 `json:"gbit_per_second"`
 
-	Writes  uint64   `json:"writes,omitempty"`  // RDMA WRITEs posted
+	Writes  uint64   `json:"writes,omitempty"`  // RDMA WRITEs that this side asked for, one for each run of pages
+	Reads   uint64   `json:"reads,omitempty"`   // and RDMA READs
 	Notices uint64   `json:"notices"`           // done notices sent or received
-	Latency *Latency `json:"latency,omitempty"` // sender
+	Latency *Latency `json:"latency,omitempty"` // of the side that writes or reads
 	Rate    Rate     `json:"rate"`
+
+	Rails []Rail `json:"rails"` // this side's NICs
+	Group *Group `json:"group,omitempty"`
 
 	Verified bool   `json:"verified"`
 	BadPages int    `json:"bad_pages"`           // of the last iteration
@@ -44,10 +50,9 @@ type Result struct {
 	ControlSent     uint64 `json:"control_sent_bytes"`     // by the TCP connection that connects
 	ControlReceived uint64 `json:"control_received_bytes"` //
 
-	// What the two sides said to each other over the rail, by SEND out of host
-	// memory and into it; but for the receiver's last word, which the sender may not
-	// wait for (16 bytes). Where the pages lie in an accelerator, a NIC touches
-	// nothing else of host memory.
+	// What the two sides said to each other over the rails, by SEND out of host
+	// memory and into it, without 16 bytes of the engine's for each message. Where
+	// the pages lie in an accelerator, a NIC touches nothing else of host memory.
 	MessagesSent     uint64 `json:"messages_sent_bytes"`
 	MessagesReceived uint64 `json:"messages_received_bytes"`
 
@@ -62,6 +67,27 @@ type Result struct {
 	// PageOK tells of each page of the last iteration whether it arrived as it
 	// was sent. Only the receiver knows.
 	PageOK []bool `json:"-"`
+}
+
+// Rail is one NIC of this side, and what became of it from the connection to the
+// end, for all transfers of the node at that time.
+type Rail struct {
+	Device    string `json:"device"`
+	Transport string `json:"transport"`
+	GID       string `json:"gid"`
+	Path      string `json:"data_path"` // "direct" where work gets into the queues without libibverbs
+	Bytes     uint64 `json:"bytes"`     // written or read by this side, and sent in messages
+	Failed    uint64 `json:"failed"`    // requests that came back undone; other NICs did them again
+	Losses    uint64 `json:"losses"`    // connections of the NIC that failed
+}
+
+// Group is all of a transfer to several receivers.
+type Group struct {
+	Receivers int     `json:"receivers"`
+	Done      int     `json:"done"` // receivers whose pages are all verified
+	Bytes     uint64  `json:"bytes"`
+	Seconds   float64 `json:"seconds"` // from the first receiver's first write to the last one's arrival, without filling and verifying
+	PerSecond float64 `json:"bytes_per_second"`
 }
 
 // Conditions are what a result depends on.
@@ -79,19 +105,21 @@ type Conditions struct {
 	MTU        int     `json:"mtu_bytes"`
 	Queues     int     `json:"queue_pairs"` // of each NIC
 	Kernel     string  `json:"kernel"`
+	Peer       string  `json:"peer"` // who the peer has proved to be
 	Local      string  `json:"local_address"`
 	Remote     string  `json:"remote_address"`
 	PageSize   int     `json:"page_size_bytes"`
 	PagesEach  int     `json:"pages_per_iteration"`
 	Stride     int     `json:"stride_bytes"`
 	Seed       uint64  `json:"scatter_seed"`
-	Batch      int     `json:"batch_writes,omitempty"`
-	Depth      int     `json:"depth_writes,omitempty"`
+	Batch      int     `json:"batch_runs"`
+	Depth      int     `json:"depth_runs"`
 	TimeoutSec float64 `json:"timeout_seconds"`
 }
 
-// Latency are percentiles, in microseconds, of the time from posting a batch
-// of writes to its last completion.
+// Latency are percentiles, in microseconds, of the time from handing a batch of
+// runs to the engine to its end: all completed and, where it was written, the
+// notice as well.
 type Latency struct {
 	Of    string  `json:"of"` // "batch"
 	Count int64   `json:"count"`
@@ -137,11 +165,26 @@ func (r *Result) layout(l Layout) {
 	c.Stride = l.Stride * l.PageSize
 }
 
-func (r *Result) rail(i Info) {
-	c := &r.Conditions
+// rails enters the NICs that are used, of which there is at least one.
+func (r *Result) rails(used []transfer.Info) {
+	c, i := &r.Conditions, used[0]
 	c.Device, c.Port, c.Transport, c.LinkLayer = i.Device, i.Port, i.Transport, i.LinkLayer
 	c.GIDIndex, c.MTU, c.Queues = i.GIDIndex, i.MTU, i.Queues
-	c.NICs, c.Embedded, c.Path = i.NICs, i.Embedded, i.Path
+	c.NICs, c.Embedded, c.Path = len(used), i.Embedded, i.Path
+	if n := len(used); n > 1 {
+		c.Device += ".." + used[n-1].Device
+	}
+	for _, i := range used {
+		r.Rails = append(r.Rails, Rail{Device: i.Device, Transport: i.Transport, GID: i.GID, Path: i.Path})
+	}
+}
+
+// counted enters what became of the NICs between two looks at them.
+func (r *Result) counted(before, after []engine.RailStats) {
+	for i := range r.Rails {
+		of, b, a := &r.Rails[i], before[i], after[i]
+		of.Bytes, of.Failed, of.Losses = a.Bytes-b.Bytes, a.Failed-b.Failed, a.Losses-b.Losses
+	}
 }
 
 // verdict enters how the last iteration's pages compare.

@@ -1,34 +1,38 @@
-package transfer
+package pages
 
 import (
 	"bytes"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/peerdirect/peerdirect/transfer/engine"
 )
 
-func someMessages() []message {
-	return []message{
-		{kind: kindPropose, layout: Layout{PageSize: 65536, Pages: 512, Stride: 2, Seed: 1<<63 + 5}, iterations: 3, receives: 128},
-		{kind: kindAccept, region: Descriptor{Addr: 0x7f0000000000, Length: 64 << 20, Keys: []uint32{0x1234}}, receives: 16},
-		{kind: kindAccept, region: Descriptor{Addr: 1, Length: 1, Keys: make([]uint32, MaxNICs)}, receives: 16},
-		{kind: kindBegin, epoch: 17},
-		{kind: kindSums, epoch: 2, first: 1018, sums: bytes.Repeat([]byte{1, 2, 3, 4}, sumsPerMessage)},
-		{kind: kindCredit, credit: 64},
+func someLetters() []letter {
+	layout := Layout{PageSize: 65536, Pages: 512, Stride: 2, Seed: 1<<63 + 5}
+	return []letter{
+		{kind: kindPropose, layout: layout, iterations: 3, notices: 32, offset: 1 << 30},
+		{kind: kindPropose, layout: layout, iterations: 1, read: true},
+		{kind: kindAccept},
+		{kind: kindReady, epoch: 17},
+		{kind: kindSums, epoch: 2, first: 1018, sums: bytes.Repeat([]byte{1, 2, 3, 4}, sumsPerLetter)},
 		{kind: kindArrived, epoch: 3},
 		{kind: kindVerdict, epoch: 1, bad: 1000, listed: bytes.Repeat([]byte{0, 0, 0, 9}, maxListed), digest: [32]byte{1, 2}},
 		{kind: kindBye},
+		{kind: kindFailed, reason: "of no use"},
 	}
 }
 
-func TestMessagesSurviveTheWire(t *testing.T) {
-	for _, m := range someMessages() {
+func TestLettersSurviveTheWire(t *testing.T) {
+	for _, m := range someLetters() {
 		b := m.encode(nil)
-		if len(b) > MessageSize || len(b) < MinMessage {
+		if len(b) > engine.MaxSend {
 			t.Errorf("%v has %d bytes", m.kind, len(b))
 		}
-		var got message
+		var got letter
 		if err := got.decode(b); err != nil {
 			t.Errorf("%v: %v", m.kind, err)
 			continue
@@ -43,21 +47,29 @@ func TestMessagesSurviveTheWire(t *testing.T) {
 			t.Errorf("%v came as %+v", m.kind, got)
 		}
 		for _, cut := range []int{0, 1, 15, len(b) - 1} {
-			if err := got.decode(b[:cut]); !errors.Is(err, errMessage) {
+			if err := got.decode(b[:cut]); !errors.Is(err, errLetter) {
 				t.Errorf("%v cut to %d bytes: %v", m.kind, cut, err)
 			}
 		}
 	}
+	long := letter{kind: kindFailed, reason: strings.Repeat("x", 2*maxReason)}
+	var got letter
+	if err := got.decode(long.encode(nil)); err != nil || len(got.reason) != maxReason {
+		t.Errorf("a long reason: %d bytes, %v", len(got.reason), err)
+	}
+	if got := printable("a\x1b[2Jb\n"); got != "a?[2Jb?" {
+		t.Errorf("printed as %q", got)
+	}
 }
 
-func FuzzMessage(f *testing.F) {
-	for _, m := range someMessages() {
+func FuzzLetter(f *testing.F) {
+	for _, m := range someLetters() {
 		f.Add(m.encode(nil))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var m message
+		var m letter
 		if err := m.decode(b); err != nil {
-			if !errors.Is(err, errMessage) {
+			if !errors.Is(err, errLetter) {
 				t.Fatalf("%v", err)
 			}
 			return
@@ -66,32 +78,6 @@ func FuzzMessage(f *testing.F) {
 			t.Fatalf("%x is read as %+v and written as %x", b, m, again)
 		}
 	})
-}
-
-func TestArrivalsAreKeptUntilTheyAreDue(t *testing.T) {
-	var a arrivals
-	for _, imm := range []uint32{notice(5, 10), notice(6, 3), notice(5, 90), notice(6, 1)} {
-		if err := a.add(imm, 5, 100); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if a.count(5) != 100 || a.count(6) != 4 {
-		t.Errorf("counted %d and %d", a.count(5), a.count(6))
-	}
-	a.forget(5)
-	if a.count(6) != 4 {
-		t.Error("the end of one epoch took the next one's pages")
-	}
-	for what, imm := range map[string]uint32{"an old epoch": notice(4, 1), "a far epoch": notice(8, 1), "no pages": notice(6, 0), "too many": notice(6, 97)} {
-		if err := a.add(imm, 6, 100); err == nil {
-			t.Errorf("a notice of %s was taken", what)
-		}
-	}
-	// Epochs are counted modulo 256.
-	a = arrivals{}
-	if err := a.add(notice(256, 7), 255, 100); err != nil || a.count(256) != 7 {
-		t.Errorf("epoch 256: %v, %d pages", err, a.count(256))
-	}
 }
 
 func TestChecksumsKnowPagesApart(t *testing.T) {

@@ -1,23 +1,24 @@
-package transfer
+package pages
 
 import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"time"
 
 	"github.com/peerdirect/peerdirect/efa/device"
-	"github.com/peerdirect/peerdirect/verbs/exchange"
+	"github.com/peerdirect/peerdirect/transfer/control"
 )
 
-// linkOffer is where the acceptor of the control connection waits for the stream
-// that links the fabrics of two processes, on the address of that connection.
+// linkOffer is where the side that was dialled waits for the stream that links the
+// fabrics of two processes, on the address of the control connection.
 type linkOffer struct {
 	Port  uint16 `json:"port"`
-	Token string `json:"token"` // what the dialer says first: linkToken bytes
+	Token string `json:"token"` // what the dialler says first: linkToken bytes
 }
 
 const (
@@ -26,18 +27,18 @@ const (
 	tokenTime = time.Second      // for a connection to show its token
 )
 
-// linkFabrics joins an embedded device to the fabric of the peer's, in another
-// process, by a second TCP connection. Whoever accepted the control connection
-// accepts this one, from the peer only: the token goes by the control connection.
-func linkFabrics(ctx context.Context, via *exchange.Conn, f *device.Fabric, d *device.Device) (*device.Link, error) {
+// linkFabrics joins embedded devices to those of the peer's process by a second TCP
+// connection. Whoever accepted the control connection accepts this one, from the
+// peer only: the token goes by the control connection.
+func linkFabrics(ctx context.Context, via *control.Conn, dialled bool, f *device.Fabric) (*device.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, linkTime)
 	defer cancel()
 	var conn net.Conn
 	var err error
-	if via.Role() == exchange.Acceptor {
-		conn, err = acceptLink(ctx, via)
-	} else {
+	if dialled {
 		conn, err = dialLink(ctx, via)
+	} else {
+		conn, err = acceptLink(ctx, via)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -45,16 +46,17 @@ func linkFabrics(ctx context.Context, via *exchange.Conn, f *device.Fabric, d *d
 		}
 		return nil, fmt.Errorf("connect the fabrics of two processes: %w", err)
 	}
-	return f.Link(ctx, conn, d)
+	return f.Link(ctx, conn)
 }
 
-func dialLink(ctx context.Context, via *exchange.Conn) (net.Conn, error) {
-	var offer linkOffer
-	if err := via.Receive(ctx, typeEFALink, &offer); err != nil {
+func dialLink(ctx context.Context, via *control.Conn) (net.Conn, error) {
+	kind, b, err := via.Receive(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if len(offer.Token) != linkToken || offer.Port == 0 {
-		return nil, fmt.Errorf("%w: an offer of a link that makes no sense", exchange.ErrProtocol)
+	var offer linkOffer
+	if err := json.Unmarshal(b, &offer); err != nil || kind != typeLink || len(offer.Token) != linkToken || offer.Port == 0 {
+		return nil, malformed("an offer of a link that cannot be read")
 	}
 	host, _, err := net.SplitHostPort(via.RemoteAddr().String())
 	if err != nil {
@@ -72,7 +74,7 @@ func dialLink(ctx context.Context, via *exchange.Conn) (net.Conn, error) {
 	return conn, nil
 }
 
-func acceptLink(ctx context.Context, via *exchange.Conn) (net.Conn, error) {
+func acceptLink(ctx context.Context, via *control.Conn) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(via.LocalAddr().String())
 	if err != nil {
 		return nil, err
@@ -85,7 +87,11 @@ func acceptLink(ctx context.Context, via *exchange.Conn) (net.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	offer := linkOffer{Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: rand.Text()}
-	if err := via.Send(ctx, typeEFALink, offer); err != nil {
+	b, err := json.Marshal(offer)
+	if err == nil {
+		err = via.Send(typeLink, b)
+	}
+	if err != nil {
 		return nil, err
 	}
 	for {

@@ -1,4 +1,4 @@
-package transfer
+package pages
 
 import (
 	"crypto/sha256"

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/peerdirect/peerdirect/transfer"
+)
+
+const railsUsage = "which NICs of --device: `names` with commas, or how many, the first ones; default: all"
+
+// chooseRails gives those of an opener's NICs that --rails names.
+func chooseRails(o transfer.Opener, rails string) (transfer.Opener, error) {
+	if rails == "" {
+		return o, nil
+	}
+	nics, ok := o.(transfer.NICs)
+	if !ok {
+		nics = transfer.NICs{o}
+	}
+	if n, err := strconv.Atoi(rails); err == nil {
+		if n < 1 || n > len(nics) {
+			return nil, usageError{fmt.Errorf("--rails %d: there are %d NICs (--device)", n, len(nics))}
+		}
+		return transfer.Several(nics[:n]...)
+	}
+	var have []string
+	for _, nic := range nics {
+		have = append(have, transfer.DeviceOf(nic))
+	}
+	var chosen []transfer.Opener
+	for i, name := range strings.Split(rails, ",") {
+		at := slices.Index(have, name)
+		if at < 0 {
+			return nil, usageError{fmt.Errorf("--rails %s: %q is none of the NICs of --device, which are %s", rails, name, strings.Join(have, ", "))}
+		}
+		if slices.Contains(strings.Split(rails, ",")[:i], name) {
+			return nil, usageError{fmt.Errorf("--rails %s names %s twice", rails, name)}
+		}
+		chosen = append(chosen, nics[at])
+	}
+	return transfer.Several(chosen...)
+}
