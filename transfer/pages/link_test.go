@@ -135,7 +135,7 @@ func TestThePeerProcessIsKilled(t *testing.T) {
 			if !out.Scan() {
 				t.Fatal("the other process does not listen")
 			}
-			n := open(t, Options{Rail: e.Node(0), Timeout: 5 * time.Second, Tell: during(func() { cmd.Process.Signal(signal) })})
+			n := open(t, Options{Rail: e.Node(0), Timeout: 10 * time.Second, Tell: during(func() { cmd.Process.Signal(signal) })})
 			ended(t, send(t.Context(), n, strings.TrimSpace(out.Text()), endless))
 		})
 	}
