@@ -82,14 +82,3 @@ func namedIn(root fs.FS, names string, rc RCOptions) (Opener, error) {
 	}
 	return Several(nics...)
 }
-
-// DeviceOf names the device that an opener opens, "" where it is another's to say.
-func DeviceOf(o Opener) string {
-	switch o := o.(type) {
-	case RCOptions:
-		return o.Device
-	case EFAOptions:
-		return o.Device
-	}
-	return ""
-}

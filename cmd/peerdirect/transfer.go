@@ -114,7 +114,7 @@ func (t *transferFlags) find(stderr io.Writer, embedded **transfer.Embedded) (er
 	if t.gid >= 0 {
 		t.rc.GIDIndex = &t.gid
 	}
-	t.Version = version()
+	t.Version, t.Near = version(), t.rails == railsNear
 	t.Control.Peer = t.name
 	t.view = newLiveView(stderr)
 	t.Tell = t.view.tell

@@ -9,11 +9,14 @@ import (
 	"github.com/peerdirect/peerdirect/transfer"
 )
 
-const railsUsage = "which NICs of --device: `names` with commas, or how many, the first ones; default: all"
+const railsUsage = "which NICs of --device: `names` with commas, how many, the first ones, or near: those that\nthe machine's topology gives --memory; default: all"
+
+// railsNear has the engine choose by topology.
+const railsNear = "near"
 
 // chooseRails gives those of an opener's NICs that --rails names.
 func chooseRails(o transfer.Opener, rails string) (transfer.Opener, error) {
-	if rails == "" {
+	if rails == "" || rails == railsNear {
 		return o, nil
 	}
 	nics, ok := o.(transfer.NICs)
@@ -28,7 +31,7 @@ func chooseRails(o transfer.Opener, rails string) (transfer.Opener, error) {
 	}
 	var have []string
 	for _, nic := range nics {
-		have = append(have, transfer.DeviceOf(nic))
+		have = append(have, transfer.DeviceName(nic))
 	}
 	var chosen []transfer.Opener
 	for i, name := range strings.Split(rails, ",") {

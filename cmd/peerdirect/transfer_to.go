@@ -104,7 +104,7 @@ func transferInside(cmd *cobra.Command, o pages.SendOptions, flags *transferFlag
 		return usageError{errors.New("to which address? Only embedded devices (--device embedded) have both ends here")}
 	}
 	defer embedded.Close()
-	if flags.rails != "" {
+	if flags.rails != "" && !flags.Near {
 		return usageError{fmt.Errorf("--rails %s is for other machines' NICs: make as many as you want, --device embedded:nics=4", flags.rails)}
 	}
 	if embedded.Nodes() < 2 {

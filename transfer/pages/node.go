@@ -3,9 +3,11 @@ package pages
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/peerdirect/peerdirect/dmabuf"
+	"github.com/peerdirect/peerdirect/pci"
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/control"
 	"github.com/peerdirect/peerdirect/transfer/engine"
@@ -21,6 +23,7 @@ type Options struct {
 	Batch   int             // writes or reads of one transfer of the engine's; default 16
 	Depth   int             // writes or reads on their way to a peer; default 256, at least Batch
 	Workers int             // goroutines that drive the NICs; default 1
+	Near    bool            // workers and the memory's NICs by this machine's topology; default: all NICs for all memory
 	Timeout time.Duration   // how long nothing may happen; default 30 s
 	Version string          // of the program, told to the peer
 
@@ -98,8 +101,21 @@ func Open(o Options) (*Node, error) {
 		return nil, err
 	}
 	want := transfer.Want{Peers: 2 * o.Peers, Queues: o.Queues, Depth: o.Depth}
-	specs := engine.Specs(o.Rail, want, min(o.Workers, o.Rail.NICs()))
-	e, err := engine.New(engine.Options{Rails: specs, RailTime: o.Timeout})
+	eo := engine.Options{RailTime: o.Timeout}
+	if o.Near {
+		t, err := pci.Read(os.DirFS("/"))
+		if err != nil {
+			return nil, err
+		}
+		p, err := engine.Placed(t, o.Rail, want, pci.PairOptions{})
+		if err != nil {
+			return nil, err
+		}
+		eo.Rails, eo.Workers, eo.Near = p.Rails, p.Workers, p.Near
+	} else {
+		eo.Rails = engine.Specs(o.Rail, want, min(o.Workers, o.Rail.NICs()))
+	}
+	e, err := engine.New(eo)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ func TestPagesArriveBetweenEmbeddedNodes(t *testing.T) {
 				"Scattered":  {what: SendOptions{Layout: Layout{PageSize: 64 << 10, Pages: 64, Stride: 2, Seed: 1}, Iterations: 3}},
 				"SmallPages": {Options{Batch: 64, Depth: 512}, SendOptions{Layout: Layout{PageSize: 64, Pages: 3000, Stride: 3, Seed: 7}}},
 				"Contiguous": {what: SendOptions{Layout: Layout{PageSize: 4096, Pages: 1000, Stride: 1}}},
+				"Near":       {Options{Near: true}, SendOptions{Layout: Layout{PageSize: 4096, Pages: 300, Stride: 2, Seed: 1}}},
 				"OnePage":    {Options{Batch: 1, Depth: 1}, SendOptions{Layout: Layout{PageSize: 64, Pages: 1, Stride: 1}}},
 			} {
 				t.Run(fmt.Sprintf("%s/%d/read=%v", name, nics, read), func(t *testing.T) {
