@@ -5,7 +5,6 @@ package transfer_test
 import (
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/peerdirect/peerdirect/transfer"
@@ -38,9 +37,6 @@ func TestTheRCRailIsARail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			railtest.Run(t, func(t testing.TB) railtest.Pair { return rcPair(t, o) })
-			if strings.HasPrefix(os.Getenv("PEERDIRECT_DEVICE"), "siw") {
-				return // iWARP has no offers
-			}
 			railtest.RunPeers(t, func(t testing.TB, rails, peers int) []transfer.Rail {
 				return openRails(t, peers, slices.Repeat([]transfer.Opener{o}, rails)...)
 			})

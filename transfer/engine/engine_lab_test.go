@@ -28,7 +28,7 @@ func TestTwoNodesEngine(t *testing.T) {
 	case device == "":
 		t.Skip("needs a lab guest with an RDMA device: make test-lab")
 	case strings.HasPrefix(device, "siw"):
-		t.Skip("the engine connects rails by their offers, and iWARP has none: it connects by TCP")
+		t.Skip("needs rails that come again when they have failed: iWARP acknowledges nothing, and the loss of its only rail ends the peer")
 	}
 	for _, queues := range []int{1, 2} { // in one order on all
 		t.Run(fmt.Sprint("QueuePairs", queues), func(t *testing.T) {

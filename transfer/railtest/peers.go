@@ -96,13 +96,6 @@ func (f *field) offer(i int) (transfer.Peer, []byte) {
 	return p, offer
 }
 
-func (f *field) accept(i int, p transfer.Peer, offer []byte) {
-	f.t.Helper()
-	if err := f.rail[i].Accept(p, offer); err != nil {
-		f.t.Fatalf("rail %d: %v", i, err)
-	}
-}
-
 // disconnect tells whether the peer's device is shut out.
 func (f *field) disconnect(i int, p transfer.Peer) (fenced bool) {
 	f.t.Helper()
