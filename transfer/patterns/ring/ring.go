@@ -22,6 +22,7 @@ type Options struct {
 
 // Ring is a node's place in a ring. It does one operation at a time.
 type Ring struct {
+	e          *engine.Engine
 	rank, size int
 	chunk      int
 	silence    time.Duration
@@ -29,27 +30,44 @@ type Ring struct {
 
 	in, out *memory.Block  // slots: written by the node before; to be written to the next
 	slots   *engine.Target // of the next
-	credits *engine.Target // of the node before: where a notice needs no place, but a name
-	account *memory.Block  // what the next node gives credits by
+	plans   *engine.Target // of the node before
+	plan    *memory.Block  // written by the next node: what it is ready for
 
 	operations  uint64
-	sent, taken uint64 // chunks
+	sent, taken uint64 // chunks, by way of slots
 	writes      [slots]*engine.Transfer
+	given       [slots]*engine.Transfer // credits
+	segments    [slots][1]engine.Segment
 	err         error // of the operation that was the last
+	spent       Spent
+	direct      direct
 }
 
-// slots is how many a node has.
-const slots = 2
+// Spent is what a node's time in operations went into.
+type Spent struct {
+	Wait time.Duration // for chunks, for credits, and until what was sent had arrived
+	Copy time.Duration // between vectors and slots, or memory outside of the process and the sums
+	Sum  time.Duration // adding
+}
 
-// The numbers of notices, by slot.
+// Spent is since Join.
+func (r *Ring) Spent() Spent { return r.spent }
+
+// slots is how many a node has.
+const slots = 4
+
+// The numbers of notices: by slot, of operations without slots, and by chunk there.
 const (
 	arrived engine.Number = 1
 	credit  engine.Number = arrived + slots
+	ready   engine.Number = credit + slots
+	ended   engine.Number = ready + 1
+	placed  engine.Number = ended + 1
 )
 
 const (
-	slotsName   = "ring/slots"
-	creditsName = "ring/credits"
+	slotsName = "ring/slots"
+	plansName = "ring/plans"
 )
 
 // Errors that errors.Is finds.
@@ -79,7 +97,7 @@ func Join(ctx context.Context, e *engine.Engine, prev, next *engine.Peer, rank, 
 	case size > 1 && (prev == nil || next == nil) || size == 2 && prev != next:
 		return nil, fmt.Errorf("ring: place %d of %d has other neighbours than these", rank, size)
 	}
-	r := &Ring{rank: rank, size: size, chunk: o.Chunk, silence: o.Silence, prev: prev, next: next}
+	r := &Ring{e: e, rank: rank, size: size, chunk: o.Chunk, silence: o.Silence, prev: prev, next: next}
 	if size == 1 {
 		return r, nil
 	}
@@ -93,20 +111,20 @@ func (r *Ring) join(ctx context.Context, e *engine.Engine) (err error) {
 	for _, b := range []struct {
 		block **memory.Block
 		bytes int
-	}{{&r.in, slots * r.slotBytes()}, {&r.out, slots * r.slotBytes()}, {&r.account, 1}} {
+	}{{&r.in, slots * r.slotBytes()}, {&r.out, slots*r.slotBytes() + slotHeader}, {&r.plan, slotHeader}} {
 		if *b.block, err = memory.Allocate(e, b.bytes); err != nil {
 			return err
 		}
 	}
-	err = errors.Join(r.prev.Grant(slotsName, r.in.Region, engine.Write), r.next.Grant(creditsName, r.account.Region, engine.Write))
+	err = errors.Join(r.prev.Grant(slotsName, r.in.Region, engine.Write), r.next.Grant(plansName, r.plan.Region, engine.Write))
 	if err == nil {
 		r.slots, err = r.next.Target(ctx, slotsName)
 	}
 	if err == nil {
-		r.credits, err = r.prev.Target(ctx, creditsName)
+		r.plans, err = r.prev.Target(ctx, plansName)
 	}
-	if err == nil && r.slots.Length() != uint64(len(r.out.Bytes)) {
-		err = fmt.Errorf("%w: slots have %d bytes at the next node and %d at this one", ErrMismatch, r.slots.Length(), len(r.out.Bytes))
+	if err == nil && r.slots.Length() != uint64(len(r.in.Bytes)) {
+		err = fmt.Errorf("%w: slots have %d bytes at the next node and %d at this one", ErrMismatch, r.slots.Length(), len(r.in.Bytes))
 	}
 	return err
 }
@@ -119,9 +137,11 @@ func (r *Ring) Close(ctx context.Context) error {
 	}
 	if r.err == nil {
 		r.err = engine.ErrClosed
+		ctx, cancel := context.WithTimeoutCause(ctx, r.silence, r.silent())
+		defer cancel()
 		for k := r.sent - min(r.sent, slots); k < r.sent; k++ {
 			// An error says that the node is gone, or will be.
-			_ = r.wait(ctx, r.next.Counter(credit+slot(k)), k/slots+1)
+			_ = r.next.Counter(credit+slot(k)).Wait(ctx, k/slots+1)
 		}
 	}
 	return r.leave()
@@ -134,7 +154,7 @@ func (r *Ring) leave() error {
 	both.Go(func() { errs[0] = r.prev.Close() })
 	both.Go(func() { errs[1] = r.next.Close() })
 	both.Wait()
-	return errors.Join(errors.Join(errs...), r.in.Close(), r.out.Close(), r.account.Close())
+	return errors.Join(errors.Join(errs...), r.in.Close(), r.out.Close(), r.plan.Close(), r.direct.scratch.Close(), r.direct.work.Close())
 }
 
 // Part is where part p of a vector of n elements begins and ends.
@@ -145,28 +165,23 @@ func (r *Ring) Part(p, n int) (from, to int) {
 // ReduceScatter adds up the vectors of all nodes. Then x has the sum of the part
 // whose number is this node's rank; its other parts are of no use.
 func (r *Ring) ReduceScatter(ctx context.Context, x []float32) error {
-	return r.do(ctx, reduceScatter, x, func(o *operation) error { return r.steps(ctx, o, r.rank-1, add) })
+	return r.staged(ctx, reduceScatter, inside(x))
 }
 
 // AllGather gives the part whose number is this node's rank to all others, and
 // brings theirs.
 func (r *Ring) AllGather(ctx context.Context, x []float32) error {
-	return r.do(ctx, allGather, x, func(o *operation) error { return r.steps(ctx, o, r.rank, put) })
+	return r.staged(ctx, allGather, inside(x))
 }
 
 // AllReduce adds up the vectors of all nodes. Then x has the sum.
 func (r *Ring) AllReduce(ctx context.Context, x []float32) error {
-	return r.do(ctx, allReduce, x, func(o *operation) error {
-		if err := r.steps(ctx, o, r.rank-1, add); err != nil {
-			return err
-		}
-		return r.steps(ctx, o, r.rank, put)
-	})
+	return r.staged(ctx, allReduce, inside(x))
 }
 
 // do does an operation. If it fails, the ring has ended for this node and, since it
 // leaves, for the others.
-func (r *Ring) do(ctx context.Context, kind kind, x []float32, f func(*operation) error) error {
+func (r *Ring) do(ctx context.Context, kind kind, n int, f func(context.Context, *operation) error) error {
 	if r.err != nil {
 		return fmt.Errorf("ring: %v: the ring has ended: %w", kind, r.err)
 	}
@@ -174,10 +189,50 @@ func (r *Ring) do(ctx context.Context, kind kind, x []float32, f func(*operation
 		return nil
 	}
 	r.operations++
-	err := f(&operation{kind: kind, number: r.operations, x: x})
-	if err != nil {
-		r.err = fmt.Errorf("ring: place %d of %d: %v of %d elements: %w", r.rank, r.size, kind, len(x), err)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	o := &operation{kind: kind, number: r.operations, n: n}
+	o.alarm = time.AfterFunc(r.silence, func() { cancel(r.silent()) })
+	defer o.alarm.Stop()
+	if err := f(ctx, o); err != nil {
+		r.err = fmt.Errorf("ring: place %d of %d: %v of %d elements: %w", r.rank, r.size, kind, n, err)
 		return errors.Join(r.err, r.leave())
 	}
+	return nil
+}
+
+func (r *Ring) silent() error { return fmt.Errorf("%w for %v", ErrSilent, r.silence) }
+
+// wait waits for notices of a neighbour, so long as it may be silent.
+func (r *Ring) wait(ctx context.Context, o *operation, c *engine.Counter, n uint64) error {
+	if c.Count() >= n {
+		return nil
+	}
+	begun := time.Now()
+	o.alarm.Reset(r.silence)
+	err := c.Wait(ctx, n)
+	r.spent.Wait += time.Since(begun)
+	return err
+}
+
+// finish waits for the end of a transfer that was begun, and takes it back.
+func (r *Ring) finish(ctx context.Context, o *operation, t **engine.Transfer) error {
+	if *t == nil {
+		return nil
+	}
+	if !(*t).Ended() {
+		begun := time.Now()
+		o.alarm.Reset(r.silence)
+		err := (*t).Wait(ctx)
+		r.spent.Wait += time.Since(begun)
+		if err != nil {
+			return err
+		}
+	}
+	if err := (*t).Err(); err != nil {
+		return err
+	}
+	(*t).Release()
+	*t = nil
 	return nil
 }
