@@ -9,6 +9,6 @@ func newBench() *cobra.Command {
 		Args:  noCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchRegistration(), newBenchLadder(), newBenchPath(), newBenchSimulate())
+	cmd.AddCommand(newBenchRegistration(), newBenchLadder(), newBenchSimulate(), newBenchPath(), newBenchCollective())
 	return cmd
 }

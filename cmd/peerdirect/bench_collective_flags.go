@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/peerdirect/peerdirect/internal/bench/collective"
+	"github.com/peerdirect/peerdirect/transfer/control"
+	"github.com/peerdirect/peerdirect/transfer/report"
+)
+
+// embeddedDuration is how long a path is measured in a round among nodes in one
+// process.
+const embeddedDuration = 20 * time.Millisecond
+
+// tokenVariable gives the secret where no flag does.
+const tokenVariable = "PEERDIRECT_TOKEN"
+
+// collectivePort is where node 0 waits by custom in the lab.
+const collectivePort = "18632"
+
+func parseSizes(list []string) (sizes []uint64, err error) {
+	for _, s := range list {
+		var b report.Bytes
+		if err := b.Set(s); err != nil {
+			return nil, usageError{fmt.Errorf("--sizes: %w", err)}
+		}
+		sizes = append(sizes, uint64(b))
+	}
+	return sizes, nil
+}
+
+// lab takes the nodes from the environment of a lab's machine, where no flag names
+// them.
+func (b *collectiveFlags) lab() error {
+	nodes, _ := strconv.Atoi(os.Getenv("PEERDIRECT_NODES"))
+	if len(b.p.Peers) > 0 || nodes < 2 || b.device != "" && strings.HasPrefix(b.device, "embedded") {
+		return nil
+	}
+	rank, err := strconv.Atoi(os.Getenv("PEERDIRECT_NODE"))
+	if err != nil {
+		return usageError{fmt.Errorf("PEERDIRECT_NODE: %w", err)}
+	}
+	b.p.Rank = rank
+	for _, addr := range strings.Split(os.Getenv("PEERDIRECT_ADDRS"), ",") {
+		b.p.Peers = append(b.p.Peers, net.JoinHostPort(addr, collectivePort))
+	}
+	if b.device == "" {
+		if b.device = os.Getenv("PEERDIRECT_EFA"); b.device == "" {
+			b.device = os.Getenv("PEERDIRECT_DEVICE")
+		}
+	}
+	return nil
+}
+
+// credentials are what the flags, or the environment, name.
+func (b *collectiveFlags) credentials() (control.Credentials, error) {
+	var none control.Credentials
+	certificates := b.cert[0] != "" || b.cert[1] != "" || b.cert[2] != ""
+	switch {
+	case certificates && (b.token != "" || b.tokenFile != "") || b.token != "" && b.tokenFile != "":
+		return none, usageError{errors.New("one of --token, --token-file and --cert: nodes prove themselves in one way")}
+	case certificates:
+		if b.cert[0] == "" || b.cert[1] == "" || b.cert[2] == "" {
+			return none, usageError{errors.New("--cert, --key and --authority go together")}
+		}
+		return control.CertificateFiles(b.cert[0], b.cert[1], b.cert[2])
+	}
+	secret := b.token
+	if b.tokenFile != "" {
+		text, err := os.ReadFile(b.tokenFile)
+		if err != nil {
+			return none, err
+		}
+		secret = string(text)
+	}
+	if secret == "" {
+		secret = os.Getenv(tokenVariable)
+	}
+	if secret = strings.TrimSpace(secret); secret == "" {
+		return none, usageError{errors.New("by what do the nodes know each other? Give --cert, --key and --authority ('peerdirect cert' makes them), or --token-file, or " + tokenVariable)}
+	}
+	return control.Token(secret)
+}
+
+// show prints the report, and draws it.
+func (b *collectiveFlags) show(w io.Writer, r *collective.Report) error {
+	if b.svg != "" {
+		if err := os.WriteFile(b.svg, collective.SVG(r), 0o644); err != nil {
+			return err
+		}
+	}
+	if b.json {
+		return perfJSON(w, r)
+	}
+	return collective.Text(w, r)
+}
