@@ -71,7 +71,7 @@ func (v *judge) latency(op string) []Finding {
 	least := v.Conditions.Bytes[0]
 	first := v.find(op, Direct, v.most, least)
 	limit := v.latencyBound(op, v.most)
-	if first == nil || limit == 0 || len(v.Conditions.Bytes) < 2 {
+	if first == nil || limit <= least {
 		return nil
 	}
 	return []Finding{{About: FindLatency, Operation: op, Nodes: v.most, Bytes: limit, Text: fmt.Sprintf(
@@ -109,12 +109,24 @@ func (v *judge) fallsBySize(op string) []Finding {
 		case best == nil || m.BusGBs > best.BusGBs:
 			best = m
 		case m.BusGBs < fall*best.BusGBs:
+			falls := "falls"
+			if v.reaches(op, size, best.BusGBs) {
+				falls = "dips, and rises again,"
+			}
 			return []Finding{{About: FindCurve, Operation: op, Nodes: v.most, Bytes: size, Falls: true, Text: fmt.Sprintf(
-				"falls with size: from %s at %v to %s at %v, among %d nodes: %s",
-				rate(best.BusGBs), report.Bytes(best.Bytes), rate(m.BusGBs), report.Bytes(size), v.most, v.why(m, best))}}
+				"%s with size: from %s at %v to %s at %v, among %d nodes: %s",
+				falls, rate(best.BusGBs), report.Bytes(best.Bytes), rate(m.BusGBs), report.Bytes(size), v.most, v.why(m, best))}}
 		}
 	}
 	return nil
+}
+
+// reaches tells whether a larger size has a bus bandwidth again.
+func (v *judge) reaches(op string, above uint64, gbs float64) bool {
+	return slices.ContainsFunc(v.Conditions.Bytes, func(size uint64) bool {
+		m := v.find(op, Direct, v.most, size)
+		return size > above && m != nil && m.BusGBs >= fall*gbs
+	})
 }
 
 // fallsByNodes looks for the number of nodes from which on efficiency is low, at the

@@ -144,6 +144,11 @@ func TestVerdict(t *testing.T) {
 		{"falls with size by the sum", with(func(m *model) {
 			m.change = slowAt(2, func(x *Measurement) bool { return big(x) && x.Operation == AllReduce }, func(x *Measurement) { x.Sum = x.Seconds / 2 })
 		}), FindCurve, true, []string{"falls with size", "at 1 MiB", "the CPU: adding is 50%"}},
+		{"a dip", with(func(m *model) {
+			m.change = slowAt(9, func(x *Measurement) bool { return x.Bytes == 1<<20 }, nil)
+			m.latency = 1e-9
+		}),
+			FindCurve, true, []string{"dips, and rises again, with size", "at 1 MiB"}},
 		{"falls with size by copies", with(func(m *model) {
 			m.change = slowAt(2, big, func(x *Measurement) { x.Copy = x.Seconds * 0.6 })
 		}), FindCurve, true, []string{"the path: copying", "60%"}},
