@@ -63,7 +63,7 @@ func (v *Vector) steps(ctx context.Context, o *operation, first, steps, sums int
 func (v *Vector) begin(ctx context.Context, o *operation, chunk int) error {
 	r, d := v.r, &v.r.direct
 	if d.flight == nil {
-		d.flight = make([]flight, maxFlight)
+		d.flight = make([]flight, min(max(leastFlight, railFlight*len(r.e.Rails())), mostFlight))
 	}
 	if err := r.finish(ctx, o, &d.told[0]); err != nil {
 		return fmt.Errorf("the last plan to the node before: %w", err)
@@ -87,7 +87,7 @@ func (v *Vector) begin(ctx context.Context, o *operation, chunk int) error {
 // operation's last until the node before has begun the next one.
 func (v *Vector) write(ctx context.Context, o *operation, k int, s span, step, sums int) error {
 	r, d := v.r, &v.r.direct
-	f := &d.flight[k%maxFlight]
+	f := &d.flight[k%len(d.flight)]
 	if err := r.finish(ctx, o, &f.t); err != nil {
 		return err
 	}

@@ -41,12 +41,16 @@ type flight struct {
 	list [1]engine.Segment
 }
 
-// The most writes of a vector under way, and the most chunks that a vector has: each
-// has a number of its own.
+// How many writes of a vector are under way: enough to keep each rail busy. With more,
+// a fair network completes all of them late, and the next node waits for its first.
 const (
-	maxFlight = 64
-	maxChunks = 512
+	railFlight  = 4
+	leastFlight = 16
+	mostFlight  = 64
 )
+
+// maxChunks is how many chunks a vector has at most: each has a number of its own.
+const maxChunks = 512
 
 // Vector makes a vector of registered memory, which begins with the elements: bytes
 // of this process, or, if host is nil, memory outside of it. All nodes make vectors
@@ -168,7 +172,7 @@ func (v *Vector) Hop(ctx context.Context, from, n int) (took time.Duration, err 
 		if v.r.rank == from {
 			begun := time.Now()
 			for k, at := 0, 0; at < n; k, at = k+1, at+v.r.chunk {
-				f := &d.flight[k%maxFlight]
+				f := &d.flight[k%len(d.flight)]
 				err := v.r.finish(ctx, o, &f.t)
 				if err == nil {
 					f.list[0] = engine.Segment{Local: 4 * uint64(at), Remote: 4 * uint64(at), Length: 4 * uint64(min(n-at, v.r.chunk))}
