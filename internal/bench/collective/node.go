@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"runtime"
+	"syscall"
 	"time"
 
+	"github.com/peerdirect/peerdirect/pci"
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/control"
 	"github.com/peerdirect/peerdirect/transfer/engine"
@@ -82,11 +85,8 @@ func (n *node) do(ctx context.Context, c command) (r reply) {
 // open opens the NICs and gives the address where the node before joins.
 func (n *node) open(ctx context.Context, c command) (string, error) {
 	n.size, n.timeout = c.Nodes, c.Timeout
-	workers := max(1, min(n.Rails.NICs()/4, runtime.GOMAXPROCS(0)))
 	var err error
-	n.e, err = engine.New(engine.Options{Name: engineName(n.rank), Rails: engine.Specs(n.Rails, transfer.Want{Peers: 4}, workers),
-		FenceTime: n.timeout, RailTime: n.timeout})
-	if err != nil {
+	if n.e, err = n.engine(); err != nil {
 		return "", err
 	}
 	n.listener, err = n.e.Listen(ctx, net.JoinHostPort(n.host(), "0"), n.Credentials, n.control())
@@ -98,6 +98,31 @@ func (n *node) open(ctx context.Context, c command) (string, error) {
 	}
 	n.region, err = n.memory.register(n.e)
 	return n.listener.Addr().String(), err
+}
+
+// engine opens the NICs where the machine's topology wants them: the rails of each
+// accelerator or NUMA node with a worker on that node's CPUs. Software NICs, and those
+// of a machine whose topology cannot be read, are shared out among workers.
+func (n *node) engine() (*engine.Engine, error) {
+	want := transfer.Want{Peers: 4}
+	o := engine.Options{Name: engineName(n.rank), FenceTime: n.timeout, RailTime: n.timeout}
+	if n.about.Kind != transfer.KindEmbedded {
+		if t, err := pci.Read(os.DirFS("/")); err == nil {
+			placed, err := engine.Placed(t, n.Place.Rails, want, pci.PairOptions{})
+			if err != nil {
+				return nil, err
+			}
+			o.Rails, o.Workers, o.Near = placed.Rails, placed.Workers, placed.Near
+			e, err := engine.New(o)
+			if err == nil || !errors.Is(err, syscall.EINVAL) {
+				return e, err
+			}
+			o.Workers = nil // a container's process may not run on all of a node's CPUs
+			return engine.New(o)
+		}
+	}
+	o.Rails = engine.Specs(n.Place.Rails, want, max(1, min(n.Place.Rails.NICs()/4, runtime.GOMAXPROCS(0))))
+	return engine.New(o)
 }
 
 func engineName(rank int) string { return fmt.Sprintf("node%d", rank) }

@@ -3,6 +3,7 @@ package collective
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -14,9 +15,10 @@ import (
 func (n *node) rails() []Rail {
 	stats := n.e.Stats()
 	all := make([]Rail, len(stats))
+	near := n.region.Rails()
 	embedded := n.e.Rails()[0].Embedded
 	for i, s := range stats {
-		all[i] = Rail{Device: s.Device, Bytes: s.Bytes, Losses: s.Losses}
+		all[i] = Rail{Device: s.Device, Near: slices.Contains(near, i), Bytes: s.Bytes, Losses: s.Losses}
 		if !embedded {
 			all[i].PCI, all[i].NUMA = placeOf("/", s.Device)
 			all[i].Memory = n.memory.node()

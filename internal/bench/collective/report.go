@@ -73,6 +73,7 @@ type Hop struct {
 type Rail struct {
 	Node   int    `json:"node"`
 	Device string `json:"device"`
+	Near   bool   `json:"near"` // the memory is registered with it
 	PCI    string `json:"pci,omitempty"`
 	NUMA   *int   `json:"numa_node,omitempty"` // nil: not known
 	Memory *int   `json:"memory_numa_node,omitempty"`

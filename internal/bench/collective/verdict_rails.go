@@ -17,18 +17,24 @@ func (v *judge) placement() (all []Finding) {
 	if node, text := v.unequal(); node >= 0 {
 		add(true, "%s", text)
 	}
-	known := false
+	known, far := false, 0
 	for _, r := range v.Rails {
+		if !r.Near {
+			far++
+		}
 		if r.Losses > 0 {
 			add(true, "node %d's %s lost its connections %d times", r.Node, r.Device, r.Losses)
 		}
-		if r.NUMA == nil || r.Memory == nil {
+		if r.NUMA == nil || r.Memory == nil || !r.Near {
 			continue
 		}
 		known = true
 		if *r.NUMA != *r.Memory {
 			add(true, "node %d's %s (%s) is on NUMA node %d and the memory on %d", r.Node, r.Device, r.PCI, *r.NUMA, *r.Memory)
 		}
+	}
+	if far > 0 {
+		add(false, "%d of %d rails are not near to their node's memory, and carry none of it", far, len(v.Rails))
 	}
 	if len(all) == 0 {
 		switch {
@@ -52,7 +58,7 @@ func (v *judge) unequal() (node int, text string) {
 		total := uint64(0)
 		for i := range v.Rails {
 			r := &v.Rails[i]
-			if r.Node != at {
+			if r.Node != at || !r.Near {
 				continue
 			}
 			if total += r.Bytes; least == nil || r.Bytes < least.Bytes {

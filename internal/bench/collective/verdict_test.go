@@ -83,7 +83,7 @@ func (m model) report() *Report {
 		r.Hops = append(r.Hops, h)
 		for i := range 2 {
 			zero := 0
-			x := Rail{Node: from, Device: []string{"efa_0", "efa_1"}[i], Bytes: 1 << 30, PCI: []string{"0000:10:00.0", "0000:20:00.0"}[i], NUMA: &zero, Memory: &zero}
+			x := Rail{Node: from, Near: true, Device: []string{"efa_0", "efa_1"}[i], Bytes: 1 << 30, PCI: []string{"0000:10:00.0", "0000:20:00.0"}[i], NUMA: &zero, Memory: &zero}
 			if m.rails != nil {
 				m.rails(&x)
 			}
@@ -197,6 +197,13 @@ func TestVerdict(t *testing.T) {
 				}
 			}
 		}), FindPlacement, true, []string{"node 1's efa_1 (0000:20:00.0) is on NUMA node 1 and the memory on 0"}},
+		{"rails that are not near", with(func(m *model) {
+			m.rails = func(r *Rail) {
+				if r.Device == "efa_1" {
+					r.Near, r.Bytes = false, 0
+				}
+			}
+		}), FindPlacement, false, []string{"4 of 8 rails are not near"}},
 		{"nothing is known of places", with(func(m *model) { m.rails = func(r *Rail) { r.NUMA = nil } }), FindPlacement, false, []string{"not known"}},
 		{"a rail that was lost", with(func(m *model) { m.rails = func(r *Rail) { r.Losses = 3 } }), FindPlacement, true, []string{"lost its connections 3 times"}},
 	} {
