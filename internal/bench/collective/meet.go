@@ -3,7 +3,6 @@ package collective
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -58,7 +57,12 @@ func gather(ctx context.Context, o Options, p Place, l *control.Listener, mine a
 					who = append(who, s.name(i+1))
 				}
 			}
-			err = fmt.Errorf("%s did not come within %v: is it started there, with the same --peers and credentials? %w", strings.Join(who, ", "), p.Wait, errors.Join(err, wrong, l.Stats().Last))
+			err = fmt.Errorf("%s did not come within %v: is it started there, with the same --peers and credentials? %w", strings.Join(who, ", "), p.Wait, err)
+			for _, last := range []error{wrong, l.Stats().Last} {
+				if last != nil {
+					err = fmt.Errorf("%w; who came: %w", err, last)
+				}
+			}
 			s.end(err)
 			return nil, err
 		}

@@ -162,23 +162,24 @@ func TestNodeDoesNotCome(t *testing.T) {
 // TestStrangers: nodes that do not belong are sent away with the reason, and those
 // that do go on.
 func TestStrangers(t *testing.T) {
-	c := newCluster(t, 2, small(64))
+	c := newCluster(t, 3, small(64))
 	ended := make(chan []error, 1)
 	go func() { ended <- c.run(c.within, 0) }()
-	for want, change := range map[string]func(*Place){
-		"--peers": func(p *Place) { p.Peers = append(slices.Clone(p.Peers), "127.0.0.1:9") },
-	} {
-		p := c.place(1)
-		change(&p)
-		if err := follow(c.within(1), c.o, p); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
+	p := c.place(1)
+	p.Peers = append(slices.Clone(p.Peers), "127.0.0.1:9")
+	if err := follow(c.within(1), c.o, p); err == nil || !strings.Contains(err.Error(), "--peers") {
+		t.Errorf("of another number: %v", err)
 	}
-	if errs := c.run(c.within, 1); errs[1] != nil {
-		t.Error(errs[1])
+	// Of two that say that they are node 1, the one that comes later is sent away.
+	twice := make(chan error, 2)
+	for range 2 {
+		go func() { twice <- follow(c.within(1), c.o, c.place(1)) }()
 	}
-	if errs := <-ended; errs[0] != nil {
-		t.Error(errs[0])
+	if err := <-twice; err == nil || !strings.Contains(err.Error(), "another --rank") {
+		t.Errorf("node 1 again: %v", err)
+	}
+	if err := errors.Join(c.run(c.within, 2)[2], <-twice, (<-ended)[0]); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/peerdirect/peerdirect/transfer/engine"
@@ -82,24 +83,51 @@ func joinTCP(ctx context.Context, host string, prev, next *engine.Peer, rank, si
 	return t, errors.Join(err, <-accepted)
 }
 
-// acceptOne waits for who has the secret. Others are closed without a word.
-func acceptOne(ctx context.Context, l net.Listener, secret []byte) (net.Conn, error) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
+// acceptOne waits for who has the secret. Others are closed without a word; those that
+// say nothing keep out nobody who does.
+func acceptOne(ctx context.Context, l net.Listener, secret []byte) (conn net.Conn, err error) {
+	proving, end := context.WithCancel(ctx)
+	found := make(chan net.Conn)
+	failed := make(chan error, 1)
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				failed <- err
+				return
 			}
-			return nil, err
+			all.Go(func() {
+				stop := context.AfterFunc(proving, func() { c.Close() })
+				c.SetDeadline(time.Now().Add(provingTime))
+				got := make([]byte, secretSize)
+				_, err := io.ReadFull(c, got)
+				if stop() && err == nil && subtle.ConstantTimeCompare(got, secret) == 1 {
+					select {
+					case found <- c:
+						return
+					case <-proving.Done():
+					}
+				}
+				c.Close()
+			})
 		}
-		c.SetDeadline(time.Now().Add(time.Second))
-		got := make([]byte, secretSize)
-		if _, err := io.ReadFull(c, got); err == nil && subtle.ConstantTimeCompare(got, secret) == 1 {
-			return c, nil
+	})
+	select {
+	case conn = <-found:
+	case err = <-failed:
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
 		}
-		c.Close()
 	}
+	l.Close()
+	end()
+	all.Wait()
+	return conn, err
 }
+
+// provingTime is how long a connection may take to show the secret.
+const provingTime = time.Second
 
 // close closes the connections: what they could tell of was told by the operations.
 func (t *tcpRing) close() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/peerdirect/peerdirect/transfer/engine"
 	"github.com/peerdirect/peerdirect/transfer/patterns/ring"
@@ -15,31 +16,32 @@ func TestVectorsEnd(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		outside bool
+		silence time.Duration
 		is      error // what one of them says
 		do      func(g *vectorRig, i int, ctx context.Context, round int) error
 	}{
-		{"a node dies", false, engine.ErrLost, func(g *vectorRig, i int, ctx context.Context, round int) error {
+		{"a node dies", false, patience, engine.ErrLost, func(g *vectorRig, i int, ctx context.Context, round int) error {
 			if i == 1 && round == 3 {
 				return errors.Join(errBroken, g.nodes.Nodes[1].Close())
 			}
 			return g.vectors[i].AllReduce(ctx, 3000)
 		}},
-		{"memory breaks", true, errBroken, func(g *vectorRig, i int, ctx context.Context, round int) error {
+		{"memory breaks", true, patience, errBroken, func(g *vectorRig, i int, ctx context.Context, round int) error {
 			if i == 2 && round == 1 {
 				g.mem[i].readable = 400
 			}
 			return g.vectors[i].AllReduce(ctx, 3000)
 		}},
-		{"lengths", false, ring.ErrMismatch, func(g *vectorRig, i int, ctx context.Context, round int) error {
+		{"lengths", false, patience, ring.ErrMismatch, func(g *vectorRig, i int, ctx context.Context, round int) error {
 			return g.vectors[i].AllReduce(ctx, 900+i/2)
 		}},
-		{"operations", false, ring.ErrMismatch, func(g *vectorRig, i int, ctx context.Context, round int) error {
+		{"operations", false, patience, ring.ErrMismatch, func(g *vectorRig, i int, ctx context.Context, round int) error {
 			if i == 1 {
 				return g.vectors[i].AllGather(ctx, 900)
 			}
 			return g.vectors[i].AllReduce(ctx, 900)
 		}},
-		{"by slots and without", false, ring.ErrSilent, func(g *vectorRig, i int, ctx context.Context, round int) error {
+		{"by slots and without", false, short, ring.ErrSilent, func(g *vectorRig, i int, ctx context.Context, round int) error {
 			if i == 1 {
 				return g.rings[i].AllReduce(ctx, make([]float32, 900))
 			}
@@ -47,7 +49,7 @@ func TestVectorsEnd(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			g := newVectorRig(t, 4, short, 50, test.outside)
+			g := newVectorRig(t, 4, test.silence, 50, test.outside)
 			errs := g.each(func(i int, _ *ring.Ring) error {
 				for round := 0; ; round++ {
 					if err := test.do(g, i, within(t), round); err != nil {
