@@ -23,6 +23,8 @@ func (v *judge) path(op string) (all []Finding) {
 		switch at := report.Bytes(v.largest); {
 		case more >= differs:
 			f.Text = fmt.Sprintf("%s takes %s the time of direct at %v%s", what, times(1+more), at, v.from(op, other))
+		case more <= -differs && v.largest <= v.latencyBound(op, v.most):
+			f.Text = fmt.Sprintf("%s takes %s of direct's time at %v, which is bound by latency: take a larger size", what, percent(1+more), at)
 		case more <= -differs:
 			f.Falls = true
 			f.Text = fmt.Sprintf("%s takes only %s of direct's time at %v: the direct path is the slower one here", what, percent(1+more), at)

@@ -187,6 +187,8 @@ func TestVerdict(t *testing.T) {
 			m.hops = func(h *Hop) { h.GBs, h.Most = 5, 5 }
 		}), FindCurve, true, []string{"nothing that was measured tells"}},
 		{"the detour is faster", with(func(m *model) { m.change = slowAt(3, direct, nil) }), FindPath, true, []string{"the direct path is the slower one here"}},
+		{"the detour is faster, for little", with(func(m *model) { m.latency = 1; m.change = slowAt(3, direct, nil) }),
+			FindPath, false, []string{"through-host", "bound by latency: take a larger size"}},
 		{"the detour is as fast", with(func(m *model) {
 			m.change = slowAt(1/1.5, func(x *Measurement) bool { return x.Path == Staged }, nil)
 		}), FindPath, false, []string{"through-host", "as long as direct", "not the path"}},
