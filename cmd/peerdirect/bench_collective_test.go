@@ -33,7 +33,7 @@ func TestBenchCollectiveByCommand(t *testing.T) {
 }
 
 func TestBenchCollectiveFlags(t *testing.T) {
-	const peers = " --peers 127.0.0.1:1,127.0.0.1:2"
+	const peers = " --peers 127.0.0.1:0,127.0.0.1:2"
 	const token = " --token 0123456789abcdef"
 	for args, want := range map[string]string{
 		"-d embedded:nodes=2 --nodes 3":                   "--nodes 3",
