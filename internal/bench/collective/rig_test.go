@@ -67,7 +67,7 @@ func newCluster(t *testing.T, nodes int, o Options) *cluster {
 	t.Helper()
 	c := &cluster{t: t, o: o, wait: patience, peers: make([]string, nodes)}
 	var err error
-	if c.fabric, err = transfer.NewEmbedded(transfer.EmbeddedOptions{Nodes: nodes, PeerTimeout: 100 * time.Millisecond}); err != nil {
+	if c.fabric, err = transfer.NewEmbedded(transfer.EmbeddedOptions{Nodes: nodes}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.fabric.Close() })
