@@ -39,6 +39,10 @@ type Options struct {
 }
 
 const (
+	// receives is how many notices and letters a peer may have on their way to a
+	// NIC: twice what an engine keeps of its letters.
+	receives = 64
+
 	maxPeers = 1024
 	maxBatch = 4096
 	maxDepth = 1 << 15
@@ -100,7 +104,8 @@ func Open(o Options) (*Node, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
 	}
-	want := transfer.Want{Peers: 2 * o.Peers, Queues: o.Queues, Depth: o.Depth}
+	// Some numbers more than peers: one that is connected anew has two for a while.
+	want := transfer.Want{Peers: o.Peers + max(4, o.Peers/4), Queues: o.Queues, Depth: o.Depth, Receives: receives}
 	eo := engine.Options{RailTime: o.Timeout}
 	if o.Near {
 		t, err := pci.Read(os.DirFS("/"))
