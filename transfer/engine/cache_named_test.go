@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/peerdirect/peerdirect/dmabuf"
 	"github.com/peerdirect/peerdirect/transfer"
@@ -56,7 +55,7 @@ func TestCacheOfExporters(t *testing.T) {
 		}
 	}
 	counts(t, "kept", open, held, 4*2)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := p.e[0].ForgetMemory(ctx, named{id: dmabuf.Identity{Kind: "dmabuf", ID: 7}}); err != nil {
 		t.Error(err)
