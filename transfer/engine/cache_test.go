@@ -43,7 +43,7 @@ func newCached(t *testing.T, o CacheOptions) (p *pair, made, open *atomic.Int64)
 	t.Helper()
 	made, open = new(atomic.Int64), new(atomic.Int64)
 	engines := 0
-	p = newPairWith(t, 2, 2, Options{MaxPiece: 4096, Cache: o}, func(specs []RailSpec) {
+	p = newPairWith(t, 2, 2, patience, Options{MaxPiece: 4096, Cache: o}, func(specs []RailSpec) {
 		if engines++; engines > 1 {
 			return
 		}

@@ -104,7 +104,7 @@ func railsOf(t *testing.T, what string, r *Region, want ...int) {
 // these alone, whatever worker has them.
 func TestNearRails(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPairOf(t, 4, workers, Options{MaxPiece: 4096, Near: twoHalves})
+		p := newPairWith(t, 4, workers, patience, Options{MaxPiece: 4096, Near: twoHalves}, func([]RailSpec) {})
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		var bytes []uint64
@@ -127,7 +127,7 @@ func TestNearRails(t *testing.T) {
 // TestNearToOthers: memory that has no rail in common with the peer's is registered
 // where that is, once.
 func TestNearToOthers(t *testing.T) {
-	p := newPairOf(t, 4, 2, Options{MaxPiece: 4096, Near: twoHalves})
+	p := newPairWith(t, 4, 2, patience, Options{MaxPiece: 4096, Near: twoHalves}, func([]RailSpec) {})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var bytes []uint64
@@ -146,7 +146,7 @@ func TestNearToOthers(t *testing.T) {
 // what comes then.
 func TestNearRailsAreLost(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPairOf(t, 4, workers, Options{MaxPiece: 4096, Near: twoHalves, CoolDown: 50 * time.Millisecond})
+		p := newPairOf(t, 4, workers, Options{MaxPiece: 4096, Near: twoHalves, CoolDown: 50 * time.Millisecond, FenceTime: patience})
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		p.at("a", "a")
@@ -197,7 +197,7 @@ func TestNoRailBetween(t *testing.T) {
 	for _, side := range []int{0, 1} {
 		var refuse [2]atomic.Bool
 		made := 0
-		p := newPairWith(t, 2, 2, Options{MaxPiece: 4096, CoolDown: time.Hour, RailTime: 200 * time.Millisecond, Near: func(at Place) []int {
+		p := newPairWith(t, 2, 2, patience, Options{MaxPiece: 4096, CoolDown: time.Hour, RailTime: 200 * time.Millisecond, Near: func(at Place) []int {
 			if at.Device == "" {
 				return nil
 			}
@@ -219,13 +219,14 @@ func TestNoRailBetween(t *testing.T) {
 		p.at("near", "near")
 		p.transfer(ctx)
 		refuse[side].Store(true)
-		p.nics["efa_0"].Faults().Set(device.FaultPlan{LinkDown: true})
+		near := p.e[0].rails[0]
+		near.w.call(func() { p.peer[0].at[near.w.index].links[near.local].fail(errors.New("by the test")) })
 		for _, notify := range []Notify{{}, Counts(2)} {
 			w, err := p.peer[0].Write(ctx, Move{Local: p.region[0], Remote: p.target, Segments: []Segment{{Length: 4096}}, Notify: notify})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := w.Wait(ctx); !errors.Is(err, ErrNoRail) || !strings.Contains(err.Error(), "register") {
+			if err := w.Wait(ctx); !errors.Is(err, ErrNoRail) || side == 0 && !strings.Contains(err.Error(), "no room for keys") {
 				t.Errorf("side %d refuses: %v", side, err)
 			}
 		}

@@ -33,13 +33,14 @@ func newPair(t *testing.T, o Options) *pair {
 // newPairOf is two engines of so many NICs and workers.
 func newPairOf(t *testing.T, nics, workers int, o Options) *pair {
 	t.Helper()
-	return newPairWith(t, nics, workers, o, func([]RailSpec) {})
+	return newPairWith(t, nics, workers, 100*time.Millisecond, o, func([]RailSpec) {})
 }
 
-// newPairWith has edit change the rails of each engine.
-func newPairWith(t *testing.T, nics, workers int, o Options, edit func([]RailSpec)) *pair {
+// newPairWith has NICs wait so long for a peer's answer, and edit change the rails of
+// each engine.
+func newPairWith(t *testing.T, nics, workers int, timeout time.Duration, o Options, edit func([]RailSpec)) *pair {
 	t.Helper()
-	fabric, err := transfer.NewEmbedded(transfer.EmbeddedOptions{Nodes: 3, NICs: nics, PeerTimeout: 100 * time.Millisecond})
+	fabric, err := transfer.NewEmbedded(transfer.EmbeddedOptions{Nodes: 3, NICs: nics, PeerTimeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
