@@ -36,6 +36,7 @@ type session struct {
 	moving      time.Duration // spent moving pages
 	moved       uint64        // bytes
 	epoch       int
+	stage       Stage // as it was told last, and when
 	told        time.Time
 	rate        rateLog
 	before      []engine.RailStats
@@ -218,11 +219,9 @@ func (s *session) leave(m letter) {
 // tell passes progress on; while pages move, only now and then.
 func (s *session) tell(stage Stage) {
 	p := Progress{Peer: s.from, Stage: stage, Iteration: s.epoch, Bytes: s.moved, Total: s.layout.Bytes() * uint64(s.rounds), Moving: s.moving}
-	if stage == StageTransfer && p.Bytes > 0 && p.Bytes < p.Total {
-		if time.Since(s.told) < tellEvery {
-			return
-		}
+	if stage == s.stage && p.Bytes < p.Total && time.Since(s.told) < tellEvery {
+		return
 	}
-	s.told = time.Now()
+	s.stage, s.told = stage, time.Now()
 	s.n.teller.say(p)
 }
