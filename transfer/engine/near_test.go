@@ -45,7 +45,13 @@ func (p *pair) at(local, remote string) {
 	if p.target, err = p.peer[0].Target(p.t.Context(), name); err != nil {
 		p.t.Fatal(err)
 	}
-	for range patience.Milliseconds() { // the first rail is enough to be joined
+	p.allUp()
+}
+
+// allUp waits until every rail is up, on both sides.
+func (p *pair) allUp() {
+	p.t.Helper()
+	for range patience.Milliseconds() {
 		if p.ups() == 2*len(p.e[0].rails) {
 			return
 		}

@@ -85,6 +85,7 @@ func newPairWith(t *testing.T, nics, workers int, timeout time.Duration, o Optio
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
 	}
+	p.allUp() // the first rail is enough to be joined
 	if err := p.peer[1].Grant("memory", p.region[1], Write); err != nil {
 		t.Fatal(err)
 	}
