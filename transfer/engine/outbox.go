@@ -142,11 +142,14 @@ func (b *outbox) open(p *Peer) error {
 // queue hands a letter to the next worker.
 func (l *letter) queue() error {
 	p, t := l.p, &l.t
+	p.out.mu.Lock()
+	region := p.out.region // nil once the peer is gone, which the gate tells
+	p.out.mu.Unlock()
 	a := p.at[int(p.next.Add(1))%p.workersUp]
 	t.err, t.target, t.owner = nil, &p.own, l
 	t.ended.Store(false)
 	t.left.Store(1)
-	t.own[0] = job{t: t, w: a.w, at: a, kind: transfer.OpSend, region: p.out.region, target: t.target, dry: true}
+	t.own[0] = job{t: t, w: a.w, at: a, kind: transfer.OpSend, region: region, target: t.target, dry: true}
 	t.target.users.Add(1)
 	p.gate.RLock()
 	defer p.gate.RUnlock()
