@@ -49,8 +49,8 @@ several senders at once, and gives each no more memory than --max-bytes.
 Exit codes: 1 the peer or the network failed, or an interrupt ended a transfer;
 2 a flag that makes no sense, no credentials, or no such port or GID index; 3 no
 such device, or none that has such memory; 4 no permission to use it, or the other
-side has another token or certificate; 5 memory that is not
-supported here, or not by this NIC; 6 pages differ.`,
+side has another token or certificate; 5 memory that is not supported here, or not
+by this NIC; 6 pages differ.`,
 		Example: `  head -c 24 /dev/urandom | base64 >token                           # known to both machines
   peerdirect transfer listen --listen 192.0.2.1 --token-file token  # one machine
   peerdirect transfer to 192.0.2.1 --token-file token --pages 512   # the other

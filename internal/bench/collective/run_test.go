@@ -144,7 +144,7 @@ func TestLeaderLeaves(t *testing.T) {
 func TestNodeDoesNotCome(t *testing.T) {
 	left := nothingLeft(t)
 	c := newCluster(t, 3, small(64))
-	c.wait = 300 * time.Millisecond
+	c.wait = 3 * time.Second
 	errs := c.run(c.within, 0, 1)
 	for _, rank := range []int{0, 1} {
 		if errs[rank] == nil || !strings.Contains(errs[rank].Error(), "node 2 (127.0.0.1:3)") && !(rank == 1 && strings.Contains(errs[1].Error(), "node 0 ")) {
