@@ -57,7 +57,9 @@ func TestStoppedProcess(t *testing.T) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if said, ok := strings.CutPrefix(lines.Text(), "child: "); ok {
-			if !strings.HasPrefix(said, "true") || !strings.Contains(said, "nothing came from it for") {
+			// Who reads finds the silence; who writes a heartbeat may be the
+			// first to run, and finds that the peer has closed.
+			if !strings.HasPrefix(said, "true") || !strings.Contains(said, "nothing came from it for") && !strings.Contains(said, "has given this side up") {
 				t.Errorf("the child says %q", said)
 			}
 			io.Copy(io.Discard, out)
