@@ -35,6 +35,8 @@
 //	SEND  bye                      -> leaves
 //
 // With [SendOptions].Read the sender grants its memory and the receiver READs the runs.
+// A side whose work the other does not see, which is that, filling, comparing, and
+// serving other receivers, says now and then that it is alive.
 // Who gives up sends the reason, and leaves when the other has left.
 //
 // # Ends

@@ -12,7 +12,7 @@ import (
 
 // Protocol is the version of what two sides say to each other once they have proved
 // themselves.
-const Protocol = 4
+const Protocol = 5
 
 // Frames of the control connection before it is the engines'.
 const (

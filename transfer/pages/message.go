@@ -35,10 +35,11 @@ const (
 	kindVerdict                       // receiver: how the epoch's pages compare
 	kindBye                           // sender: it is over
 	kindFailed                        // both: it is over, and why
+	kindAlive                         // both: it has work that the other does not see
 )
 
 func (k letterKind) String() string {
-	names := [...]string{"", "propose", "accept", "ready", "sums", "arrived", "verdict", "bye", "failed"}
+	names := [...]string{"", "propose", "accept", "ready", "sums", "arrived", "verdict", "bye", "failed", "alive"}
 	if int(k) < len(names) && k != 0 {
 		return names[k]
 	}
@@ -190,7 +191,7 @@ func (m *letter) decodeBody(b []byte) error {
 			return malformed("a reason of %d bytes", len(b))
 		}
 		m.reason = string(b)
-	case kindAccept, kindReady, kindArrived, kindBye:
+	case kindAccept, kindReady, kindArrived, kindBye, kindAlive:
 		return size(0)
 	default:
 		return malformed("%v", m.kind)

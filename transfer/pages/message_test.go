@@ -22,6 +22,7 @@ func someLetters() []letter {
 		{kind: kindArrived, epoch: 3},
 		{kind: kindVerdict, epoch: 1, bad: 1000, listed: bytes.Repeat([]byte{0, 0, 0, 9}, maxListed), digest: [32]byte{1, 2}},
 		{kind: kindBye},
+		{kind: kindAlive},
 		{kind: kindFailed, reason: "of no use"},
 	}
 }

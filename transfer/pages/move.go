@@ -150,6 +150,9 @@ func (m *mover) done(e ended, start time.Time) error {
 	m.s.rate.add(m.s.moving+e.at.Sub(start), b.bytes)
 	m.s.moved += b.bytes
 	m.s.tell(StageTransfer)
+	if m.read {
+		return m.s.progress()
+	}
 	return nil
 }
 

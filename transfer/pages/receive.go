@@ -58,6 +58,8 @@ func (r *incoming) agree() (err error) {
 		return fmt.Errorf("the pages are to be read, and %s reads nothing: have them written", r.n.engine.Rails()[0].Device)
 	}
 	r.tell(StageRegister)
+	r.keep()
+	defer r.kept()
 	if r.memory, err = newMemory(r.n.o.Memory, l.Span()); err != nil {
 		return err
 	}
@@ -67,6 +69,7 @@ func (r *incoming) agree() (err error) {
 	r.target = l.TargetSlots()
 	r.order = r.memory.order(l, r.target)
 	r.theirs, r.mine = newPageSums(l.Pages), newPageSums(l.Pages)
+	r.kept()
 	if !r.wants.read {
 		if err := r.peer.Grant(granted, r.memory.region, engine.Write); err != nil {
 			return r.cause(err)
@@ -159,6 +162,8 @@ func (r *incoming) takeSums() error {
 
 // compare checks every page against the checksum that was sent, and tells.
 func (r *incoming) compare() error {
+	r.keep()
+	defer r.kept()
 	if r.corrupt != nil {
 		if err := r.memory.damage(r.corrupt); err != nil {
 			return err
@@ -167,6 +172,7 @@ func (r *incoming) compare() error {
 	if err := r.memory.sum(r.mine, r.layout, r.order, r.target); err != nil {
 		return err
 	}
+	r.kept()
 	bad := differences(r.mine, r.theirs)
 	r.result.PageOK = make([]bool, r.layout.Pages)
 	for i := range r.result.PageOK {

@@ -178,6 +178,8 @@ func (a *sender) run(to []*outgoing, errs []error) (err error) {
 	if together(errs) != nil && !slices.ContainsFunc(to, func(o *outgoing) bool { return o != nil }) {
 		return nil
 	}
+	each(to, func(_ int, out *outgoing) { out.keep() })
+	defer each(to, func(_ int, out *outgoing) { out.kept() })
 	if a.memory, err = newMemory(a.n.o.Memory, a.o.Layout.Span()); err != nil {
 		return err
 	}
@@ -187,7 +189,9 @@ func (a *sender) run(to []*outgoing, errs []error) (err error) {
 	round := func(f func(*outgoing) error) {
 		each(to, func(i int, out *outgoing) {
 			if errs[i] == nil {
+				out.kept()
 				errs[i] = f(out)
+				out.keep() // the others may take longer
 			}
 		})
 	}

@@ -39,6 +39,8 @@ type session struct {
 	stage       Stage // as it was told last, and when
 	told        time.Time
 	rate        rateLog
+	beaten      time.Time // when the peer was told of work last
+	rest        func()    // ends keep's telling; nil if there is none
 	before      []engine.RailStats
 }
 
@@ -115,9 +117,12 @@ func (s *session) read() {
 			return
 		}
 		s.heard.Add(uint64(len(b)))
-		if m.kind == kindFailed {
+		switch m.kind {
+		case kindFailed:
 			s.cancel(&PeerError{s.from, printable(m.reason)})
 			return
+		case kindAlive:
+			continue
 		}
 		select {
 		case s.letters <- m:
