@@ -148,8 +148,10 @@ func latencyOf(h *hdrhistogram.Histogram) *Latency {
 	}
 }
 
-// moved enters what was moved in so much time.
+// moved enters what was moved in so much time. It is not compared yet: what is known
+// of the iteration before says nothing of this one's pages.
 func (r *Result) moved(l Layout, iterations int, took time.Duration) {
+	r.Verified, r.BadPages, r.Bad, r.Checksum, r.PageOK = false, 0, nil, "", nil
 	r.Iterations = iterations
 	r.Pages = uint64(l.Pages) * uint64(iterations)
 	r.Bytes = l.Bytes() * uint64(iterations)
