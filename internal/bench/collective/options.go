@@ -112,8 +112,11 @@ func (o *Options) check(nodes int) error {
 	if o.Max == 0 {
 		o.Max = max(256<<20, o.Min)
 	}
-	if o.Min > o.Max {
+	switch {
+	case o.Min > o.Max:
 		return fmt.Errorf("--min %d is above --max %d", o.Min, o.Max)
+	case o.Max > maxSize:
+		return fmt.Errorf("--max %d: it is up to %d", o.Max, uint64(maxSize))
 	}
 	if len(o.Sizes) == 0 {
 		for s := o.Min; s <= o.Max; s *= 4 {

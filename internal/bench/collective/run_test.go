@@ -220,7 +220,7 @@ func TestStrangerOnTCP(t *testing.T) {
 
 func TestWhatMakesNoSense(t *testing.T) {
 	for _, o := range []Options{
-		{Nodes: []int{1}}, {Nodes: []int{5}}, {Sizes: []uint64{6}}, {Sizes: []uint64{1 << 40}}, {Min: 8192, Max: 4096}, {Operations: []string{"broadcast"}},
+		{Nodes: []int{1}}, {Nodes: []int{5}}, {Sizes: []uint64{6}}, {Sizes: []uint64{1 << 40}}, {Min: 8192, Max: 4096}, {Max: 1 << 62}, {Operations: []string{"broadcast"}},
 		{Rounds: -1}, {Duration: time.Hour}, {Timeout: time.Millisecond},
 	} {
 		if o.Check(4) == nil {
