@@ -33,6 +33,7 @@ func TestTransferUsage(t *testing.T) {
 		"rails twice":     {"transfer to h --token sixteen-bytes-and -d embedded:nics=2 --rails efa_0,efa_0", "twice"},
 		"rails inside":    {"transfer to -d embedded --rails 1", "nics=4"},
 		"peers twice":     {"transfer to h,h --token sixteen-bytes-and -d embedded", "named twice"},
+		"nobody":          {"transfer to h, --token sixteen-bytes-and -d embedded", "receiver 2 of 2 has no address"},
 		"little to share": {"transfer to h --peers i --divide --pages 1 --token sixteen-bytes-and -d embedded", "divided"},
 		"embedded":        {"transfer to -d embedded:nodes=x", "nodes"},
 		"one node":        {"transfer to -d embedded:nodes=1", "nodes=2"},

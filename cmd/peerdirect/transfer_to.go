@@ -39,8 +39,11 @@ func newTransferTo() *cobra.Command {
 			if len(peers) == 0 {
 				return transferInside(cmd, o, &flags)
 			}
-			for i := range peers {
-				peers[i] = withPort(peers[i])
+			for i, peer := range peers {
+				if peer == "" { // which would be this machine
+					return usageError{fmt.Errorf("receiver %d of %d has no address", i+1, len(peers))}
+				}
+				peers[i] = withPort(peer)
 			}
 			return transferTo(cmd, peers, o, &flags)
 		},
