@@ -22,6 +22,7 @@ type demoStages struct {
 	mu      sync.Mutex
 	w       io.Writer
 	live    bool // a terminal
+	columns func() int
 	rest    []byte
 	stage   string
 	detail  string
@@ -34,6 +35,7 @@ func newDemoStages(w io.Writer) *demoStages {
 	s := &demoStages{w: w, ended: make(chan struct{})}
 	if f, ok := w.(*os.File); ok {
 		s.live = term.IsTerminal(int(f.Fd()))
+		s.columns = func() int { columns, _ := terminal(w); return columns }
 	}
 	if s.live {
 		s.tick = time.NewTicker(100 * time.Millisecond)
@@ -90,7 +92,8 @@ func (s *demoStages) show(over bool) {
 	case over:
 		fmt.Fprintf(s.w, "\r%s\x1b[K\n", line)
 	default:
-		fmt.Fprintf(s.w, "\r%s\x1b[K", line)
+		// A line that wraps would not be taken back by a carriage return.
+		fmt.Fprintf(s.w, "\r%s\x1b[K", cut(line, s.columns()-1))
 	}
 }
 

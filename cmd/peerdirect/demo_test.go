@@ -59,6 +59,21 @@ func TestTheDemoAsJSON(t *testing.T) {
 	}
 }
 
+// TestTheDemoOnANarrowTerminal: what a carriage return is to take back is in one row.
+func TestTheDemoOnANarrowTerminal(t *testing.T) {
+	var b strings.Builder
+	s := &demoStages{w: &b, live: true, columns: func() int { return 40 }, ended: make(chan struct{})}
+	s.begin("devices", strings.Repeat("software ", 9))
+	for part := range strings.SplitSeq(b.String(), "\r") {
+		if line := strings.TrimSuffix(part, "\x1b[K"); utf8.RuneCountInString(line) >= 40 {
+			t.Errorf("%d columns: %q", len(line), line)
+		}
+	}
+	if s.end(); !strings.Contains(b.String(), strings.TrimSpace(strings.Repeat("software ", 9))) {
+		t.Errorf("a stage that is over is cut: %q", b.String())
+	}
+}
+
 func TestTheDemoInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
