@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/control"
 )
 
 // patience is the timeout of transfers in which work takes longer.
@@ -33,5 +34,23 @@ func TestWorkLongerThanTheTimeoutIsNoSilence(t *testing.T) {
 				t.Errorf("%v; %s", err, show(sent))
 			}
 		})
+	}
+}
+
+// TestWaitingForAnotherReceiverIsNoSilence: one is there, and one does not come.
+func TestWaitingForAnotherReceiverIsNoSilence(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 5 s")
+	}
+	e := embedded(t, transfer.EmbeddedOptions{})
+	l := listen(t, open(t, Options{Rail: e.Node(0), Timeout: patience}), "127.0.0.1:0", ListenOptions{})
+	got := receive(l)
+	n := open(t, Options{Rail: e.Node(1), Timeout: patience, Control: control.Options{Window: patience * 5 / 4}})
+	results, err := n.To(t.Context(), []string{l.Addr().String(), "127.0.0.1:1"}, SendOptions{Layout: Layout{PageSize: 4096, Pages: 8, Stride: 1}})
+	if theirs := within(t, time.Minute, got); theirs.err != nil || !theirs.result.Verified {
+		t.Errorf("the one that is there: %v", theirs.err)
+	}
+	if err == nil || results[0] == nil || !results[0].Verified || results[1] != nil {
+		t.Errorf("%v; %s", err, show(results[0]))
 	}
 }

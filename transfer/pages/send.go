@@ -130,6 +130,7 @@ func (a *sender) join(ctx context.Context, addrs []string, to []*outgoing, errs 
 			continue
 		}
 		to[i] = &outgoing{session: s, all: a}
+		to[i].keep() // others may not be there, and are waited for
 	}
 	a.share(to)
 }
@@ -178,7 +179,6 @@ func (a *sender) run(to []*outgoing, errs []error) (err error) {
 	if together(errs) != nil && !slices.ContainsFunc(to, func(o *outgoing) bool { return o != nil }) {
 		return nil
 	}
-	each(to, func(_ int, out *outgoing) { out.keep() })
 	defer each(to, func(_ int, out *outgoing) { out.kept() })
 	if a.memory, err = newMemory(a.n.o.Memory, a.o.Layout.Span()); err != nil {
 		return err
