@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -89,15 +90,13 @@ func (b *collectiveFlags) credentials() (control.Credentials, error) {
 	return control.Token(secret)
 }
 
-// show prints the report, and draws it.
-func (b *collectiveFlags) show(w io.Writer, r *collective.Report) error {
+// show draws the report, and prints it whether or not there is room for the picture.
+func (b *collectiveFlags) show(w io.Writer, r *collective.Report) (err error) {
 	if b.svg != "" {
-		if err := os.WriteFile(b.svg, collective.SVG(r), 0o644); err != nil {
-			return err
-		}
+		err = os.WriteFile(b.svg, collective.SVG(r), 0o644)
 	}
 	if b.json {
-		return perfJSON(w, r)
+		return cmp.Or(perfJSON(w, r), err)
 	}
-	return collective.Text(w, r)
+	return cmp.Or(collective.Text(w, r), err)
 }

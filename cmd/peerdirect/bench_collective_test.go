@@ -32,6 +32,15 @@ func TestBenchCollectiveByCommand(t *testing.T) {
 	}
 }
 
+// TestBenchCollectiveIsPrintedThough the picture cannot be written: it took minutes.
+func TestBenchCollectiveIsPrintedThough(t *testing.T) {
+	stdout, stderr, code := execute(t.Context(), "bench collective -d embedded:nodes=2 --sizes 1K --rounds 1 --duration 1ms --operation all-gather --svg "+
+		filepath.Join(t.TempDir(), "nowhere", "curve.svg"))
+	if code != exitFailed || !strings.Contains(stderr, "curve.svg") || !strings.Contains(stdout, "\nVerdict\n") {
+		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
+	}
+}
+
 func TestBenchCollectiveFlags(t *testing.T) {
 	const peers = " --peers 127.0.0.1:0,127.0.0.1:2"
 	const token = " --token 0123456789abcdef"
