@@ -25,6 +25,9 @@ func newTransferListen() *cobra.Command {
 			if err := flags.check(); err != nil {
 				return err
 			}
+			if limit == 0 || flags.Peers < 1 { // 0 would be the default
+				return usageError{errors.New("--max-bytes and --at-once must be above 0")}
+			}
 			credentials, made, err := flags.listening(withPort(listen))
 			if err != nil {
 				return err

@@ -53,6 +53,8 @@ func TestTransferUsage(t *testing.T) {
 		"port":            {"transfer to h --port 0", "from 1"},
 		"gid":             {"transfer listen --gid-index -2", "-1 chooses"},
 		"timeout":         {"transfer listen --timeout 0s", "above 0"},
+		"no memory":       {"transfer listen --max-bytes 0 --listen 127.0.0.1:x --token sixteen-bytes-and", "--max-bytes and --at-once must be above 0"},
+		"none at once":    {"transfer listen --at-once 0 --listen 127.0.0.1:x --token sixteen-bytes-and", "must be above 0"},
 		"listen on two":   {"transfer listen a", "\"a\""},
 		"demo link":       {"demo --lab --link ib", "rxe or siw"},
 		"demo kernel":     {"demo --lab --kernel 2.4", "choose one of"},
