@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/peerdirect/peerdirect/transfer/engine"
 	"github.com/peerdirect/peerdirect/transfer/patterns/ring"
@@ -53,7 +55,19 @@ type remoteError struct {
 	ending
 }
 
-func (e *ending) error(node string) error { return &remoteError{node, *e} }
+func (e *ending) error(node string) error {
+	return &remoteError{node, ending{printable(e.Text), e.Class}}
+}
+
+// printable is what another node said, without what would move a terminal's cursor.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || r == '\n' { // which joins errors
+			return r
+		}
+		return '?'
+	}, s)
+}
 
 func (e *remoteError) Error() string { return e.node + ": " + e.Text }
 

@@ -89,7 +89,7 @@ func hear(ctx context.Context, conn *control.Conn, leader string, commands chan<
 			if e.Text == "" {
 				return errDone
 			}
-			return &remoteError{leader + " ended it", e}
+			return e.error(leader + " ended it")
 		default:
 			return fmt.Errorf("%s sent message %v", leader, kind)
 		}

@@ -93,6 +93,7 @@ func (s *star) greet(ctx context.Context, conn *control.Conn) (h hello, err erro
 	case s.conns[h.Rank] != nil:
 		return h, fmt.Errorf("%v is node %d, and so is %v: give each another --rank", conn.RemoteAddr(), h.Rank, s.conns[h.Rank].RemoteAddr())
 	}
+	h.About.Memory = printable(h.About.Memory)
 	return h, nil
 }
 
@@ -149,6 +150,10 @@ func (s *star) ask(ctx context.Context, nodes int, c command, own func(context.C
 	var failed failures
 	for range nodes {
 		a := <-answers
+		for i := range a.r.Rails {
+			rail := &a.r.Rails[i]
+			rail.Device, rail.PCI = printable(rail.Device), printable(rail.PCI)
+		}
 		replies[a.rank] = a.r
 		err := a.gone
 		if err == nil && a.r.Failed != nil {
