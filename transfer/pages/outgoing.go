@@ -2,6 +2,7 @@ package pages
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/peerdirect/peerdirect/transfer/engine"
@@ -81,14 +82,14 @@ func (s *outgoing) round() error {
 	if err != nil {
 		return err
 	}
-	bad := listedPages(m.listed)
+	bad, err := differing(m, s.layout.Pages, s.sums.digest())
+	if err != nil {
+		return err // nothing is verified by it
+	}
 	for i := range bad {
 		bad[i] += s.first
 	}
 	s.result.verdict(bad, int(m.bad), s.sums.digest())
-	if m.bad == 0 && m.digest != s.sums.digest() {
-		return malformed("a verdict of no bad pages whose checksum is another")
-	}
 	return verifyError(bad, int(m.bad), s.layout)
 }
 
@@ -104,13 +105,19 @@ func (s *outgoing) sendSums() error {
 	return nil
 }
 
-// listedPages reads the page numbers of a verdict.
-func listedPages(b []byte) []int {
-	var pages []int
-	for ; len(b) >= 4; b = b[4:] {
-		pages = append(pages, int(binary.BigEndian.Uint32(b)))
+// differing reads the page numbers of a verdict on so many pages, whose checksum is
+// known here.
+func differing(m *letter, pages int, digest [digestSize]byte) (bad []int, err error) {
+	for b := m.listed; len(b) >= 4; b = b[4:] {
+		bad = append(bad, int(binary.BigEndian.Uint32(b)))
 	}
-	return pages
+	switch {
+	case int(m.bad) > pages || len(bad) > 0 && slices.Max(bad) >= pages:
+		return nil, malformed("a verdict of %d bad pages of %d, the last page %d", m.bad, pages, slices.Max(append(bad, 0)))
+	case m.bad == 0 && m.digest != digest:
+		return nil, malformed("a verdict of no bad pages whose checksum is another")
+	}
+	return bad, nil
 }
 
 func verifyError(bad []int, count int, l Layout) error {
