@@ -116,16 +116,26 @@ func (p *Peer) asksForKeys(name string, b []byte) error {
 		if err != nil {
 			p.trouble(fmt.Errorf("%q on more rails, as %s asks: %w", name, p.name, err))
 		}
-		p.mu.Lock()
-		g.widening = false
-		p.mu.Unlock()
-		if errors.Is(err, ErrClosed) {
-			return // nobody needs it any more
+		if err := p.tellKeys(name, g, errors.Is(err, ErrClosed)); err != nil {
+			p.end(fmt.Errorf("%w: tell %s: %w", ErrLost, p.name, err))
 		}
-		keys, _ := g.region.remote(g.rights).MarshalBinary()
-		p.tell(message{kind: msgKeys, name: name, bytes: keys})
 	})
 	return nil
+}
+
+// tellKeys answers, unless nobody needs it any more: the region was closed, or the
+// grant withdrawn. The name may be that of another one now, which must not be told
+// between the look and the answer.
+func (p *Peer) tellKeys(name string, g *grant, closed bool) error {
+	keys, _ := g.region.remote(g.rights).MarshalBinary()
+	m := message{kind: msgKeys, name: name, bytes: keys}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g.widening = false
+	if closed || p.err != nil || p.grants[name] != g {
+		return nil
+	}
+	return p.control.Send(uint16(m.kind), m.append(nil))
 }
 
 // moreKeys takes the peer's answer.
