@@ -173,7 +173,7 @@ func (s *source) get(rail int) (*transfer.Region, error) {
 		return nil, err
 	}
 	s.refs[rail] = &ref
-	return ref.Registration().(*kept).Part(ref.Offset(), s.of.Length, func() error { ref.Release(); return nil })
+	return ref.Registration().(*kept).Part(ref.Offset(), s.of.Length, ref.Close)
 }
 
 // own makes the registration with a rail this source's alone, if it has no others'

@@ -15,7 +15,10 @@ import (
 type counting struct {
 	Rail
 	made, open *atomic.Int64
+	stuck      atomic.Bool // nothing is deregistered
 }
+
+var errStuck = errors.New("the NIC does not let go of it")
 
 func (c *counting) count(r *transfer.Region, err error) (*transfer.Region, error) {
 	if err != nil {
@@ -24,6 +27,9 @@ func (c *counting) count(r *transfer.Region, err error) (*transfer.Region, error
 	c.made.Add(1)
 	c.open.Add(1)
 	return r.Part(0, r.Length(), func() error {
+		if c.stuck.Load() {
+			return errStuck
+		}
 		c.open.Add(-1)
 		return r.Close()
 	})
@@ -51,7 +57,7 @@ func newCached(t *testing.T, o CacheOptions) (p *pair, made, open *atomic.Int64)
 			nic := specs[i].Open
 			specs[i].Open = func() (Rail, error) {
 				r, err := nic()
-				return &counting{r, made, open}, err
+				return &counting{Rail: r, made: made, open: open}, err
 			}
 		}
 	})
@@ -187,6 +193,29 @@ func TestCacheKeepsNothingTold(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestCacheToldAndStuck: a region whose keys a peer knows, and that a NIC does not
+// deregister, is not closed; nor is it lost.
+func TestCacheToldAndStuck(t *testing.T) {
+	p, _, open := newCached(t, unlimited)
+	held := open.Load()
+	if err := p.peer[0].Grant("told", p.region[0], Write); err != nil {
+		t.Fatal(err)
+	}
+	stuck := &p.e[0].rails[1].rail.(*counting).stuck
+	stuck.Store(true)
+	for range 2 {
+		if err := p.region[0].Close(); !errors.Is(err, errStuck) {
+			t.Errorf("closing it: %v", err)
+		}
+	}
+	counts(t, "of which a NIC does not let go", open, held, -1)
+	stuck.Store(false)
+	if err := p.region[0].Close(); err != nil {
+		t.Error(err)
+	}
+	counts(t, "of which it has", open, held, -2)
 }
 
 // TestCacheWithoutAPromise: memory of the process is not kept unless the caller will

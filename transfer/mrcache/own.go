@@ -25,3 +25,20 @@ func (r *Ref) Own() bool {
 		}
 	}
 }
+
+// Close is Release, but tells if the registration was to be deregistered by it, and
+// was not: the reference stays then, and Close may be called again.
+func (r *Ref) Close() error {
+	e := r.e
+	if e == nil {
+		return nil
+	}
+	// Nobody else comes to one that was taken out.
+	if s := e.state.Load(); s&deadBit != 0 && s&refMask == refOne {
+		if err := e.rail.deregister(e); err != nil {
+			return err
+		}
+	}
+	r.Release()
+	return nil
+}
