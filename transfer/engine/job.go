@@ -28,7 +28,7 @@ type job struct {
 	dry    bool            // the cursor has given its last piece
 	queued bool            // it is among the peer's jobs
 	stray  bool            // a rail failed under it, and it has looked for no other yet
-	waits  bool            // no rail is up for it
+	waits  bool            // it has found no rail that is up, and posted nothing since
 	ended  bool
 	once   bool   // it fails with the first rail that fails under it
 	since  uint32 // since which round it waits (see peerAt.expire)

@@ -64,6 +64,7 @@ func (l *link) staged(id uint32) {
 	s.link = l
 	l.flight++
 	j.flight++
+	j.waits = false
 	n := len(r.ops)
 	r.ops = r.ops[:n+1]
 	op := &r.ops[n]

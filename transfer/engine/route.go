@@ -102,6 +102,7 @@ func (a *peerAt) reroute(j *job, held int) (w way, to *peerAt) {
 	good := a.p.goodRails.load()
 	here := good.and(a.rails)
 	if j.lanes.meets(&here) {
+		j.waits = false
 		return wayRoom, nil
 	}
 	lanes := a.p.route(j.region, j.target)
@@ -113,14 +114,16 @@ func (a *peerAt) reroute(j *job, held int) (w way, to *peerAt) {
 		lanes = j.region.have.load().and(j.target.have.load())
 		now = lanes.and(a.p.upRails.load()) // not empty but by a race, which unpark ends
 	}
-	switch {
-	case now.empty():
+	if now.empty() {
 		return wayNone, nil
+	}
+	j.waits = false
+	switch {
 	case now.meets(&a.rails):
 		if *j.lanes == lanes {
 			return wayRoom, nil
 		}
-		j.lanes, j.waits = &lanes, false // its own from now on
+		j.lanes = &lanes // its own from now on
 		return wayHere, nil
 	case j.flight > 0 || j.held > held:
 		return wayRoom, nil
@@ -131,7 +134,7 @@ func (a *peerAt) reroute(j *job, held int) (w way, to *peerAt) {
 			break
 		}
 	}
-	j.lanes, j.waits = &lanes, false
+	j.lanes = &lanes
 	return wayThere, to
 }
 
@@ -171,7 +174,8 @@ func (a *peerAt) expire() {
 	a.p.after(a.p.e.o.RailTime, func() {
 		a.w.do(func() {
 			a.expiring = false
-			for _, j := range a.parked {
+			a.resume() // some may be back among the jobs already
+			for _, j := range a.jobs.list[a.jobs.head:] {
 				a.overdue(j, round)
 			}
 			for _, s := range a.notices {
@@ -209,14 +213,10 @@ func (a *peerAt) resume() {
 	a.turn()
 }
 
-// unpark has the workers look again for a way for what they put aside.
+// unpark has the workers look again for a way for what they put aside. What finds
+// none has waited since it was put aside first.
 func (p *Peer) unpark() {
 	for _, a := range p.at {
-		a.w.do(func() {
-			for _, j := range a.parked {
-				j.waits = false
-			}
-			a.resume()
-		})
+		a.w.do(a.resume)
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,4 +81,71 @@ func nearFirst(at Place) []int {
 		return nil
 	}
 	return []int{0}
+}
+
+// newRefusing is a pair of 2 rails of a worker each, whose engine 0 registers with
+// the first one only; that has failed.
+func newRefusing(t *testing.T, railTime time.Duration) *pair {
+	var refuse atomic.Bool
+	engines := 0
+	p := newPairWith(t, 2, 2, patience, Options{CoolDown: time.Hour, RailTime: railTime, Near: nearFirst}, func(specs []RailSpec) {
+		if engines++; engines == 1 {
+			open := specs[1].Open
+			specs[1].Open = func() (Rail, error) {
+				r, err := open()
+				return &refusing{r, &refuse}, err
+			}
+		}
+	})
+	p.at("near", "near")
+	refuse.Store(true)
+	near := p.e[0].rails[0]
+	near.w.call(func() { p.peer[0].at[near.w.index].links[near.local].fail(errors.New("by the test")) })
+	return p
+}
+
+// TestNoRailThoughOthersCome: a transfer without a way ends in time, however often
+// something changes that is of no use to it.
+func TestNoRailThoughOthersCome(t *testing.T) {
+	p := newRefusing(t, 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, notify := range []Notify{{}, Counts(2)} {
+		w, err := p.peer[0].Write(ctx, Move{Local: p.region[0], Remote: p.target, Segments: []Segment{{Length: 4096}}, Notify: notify})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for !w.Ended() && ctx.Err() == nil {
+			p.peer[0].unpark()
+			time.Sleep(time.Millisecond)
+		}
+		if err := w.Err(); !errors.Is(err, ErrNoRail) {
+			t.Errorf("it ended with %v (%v)", err, ctx.Err())
+		}
+	}
+}
+
+// TestWaitsNoMore: a job that has found a way begins to wait anew when it has none
+// again.
+func TestWaitsNoMore(t *testing.T) {
+	p := newPair(t, Options{MaxPiece: 4096})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, m := range []Move{{Segments: []Segment{{Length: 4096}}}, {Segments: []Segment{{Length: 4096}}, Notify: Counts(2)}, {Segments: []Segment{{Length: 16384}}, Notify: Counts(2)}} {
+		m.Local, m.Remote = p.region[0], p.target
+		w, err := p.peer[0].prepare(transfer.OpWrite, Write, &m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.jobs[0].waits = true
+		if _, err := p.peer[0].submit(ctx, w); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if w.jobs[0].waits {
+			t.Errorf("%+v: it has ended, and waits", m.Segments)
+		}
+	}
 }
