@@ -90,8 +90,9 @@ jobs:
 					if l == nil && j.lanes == nil {
 						return took
 					}
-					if passed += a.blocked(j); passed >= min(a.w.e.o.Batch, a.jobs.len()) && passed > 0 || l == nil && a.full() {
-						return took // how far to look is bounded
+					// How far to look is bounded by jobs that something on its way wakes.
+					if passed += a.blocked(j); passed > 0 && (passed >= min(a.w.e.o.Batch, a.jobs.len()) || a.full()) {
+						return took
 					}
 					continue jobs
 				}

@@ -149,3 +149,35 @@ func TestWaitsNoMore(t *testing.T) {
 		}
 	}
 }
+
+// TestAllWithoutAWay: of many jobs that have no way each is put aside, or none of
+// them but the first would ask for one, and end in time.
+func TestAllWithoutAWay(t *testing.T) {
+	p := newRefusing(t, patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var all []*Transfer
+	for range 100 {
+		w, err := p.peer[0].prepare(transfer.OpWrite, Write, &Move{Local: p.region[0], Remote: p.target, Segments: []Segment{{Length: 4096}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, w)
+	}
+	a := all[0].jobs[0].at
+	a.w.call(func() {
+		for _, w := range all {
+			a.enqueue(&w.jobs[0])
+		}
+		a.stage(a.w.e.o.Batch)
+		if n := len(a.parked); n != len(all) {
+			t.Errorf("%d of %d are put aside", n, len(all))
+		}
+	})
+	for _, w := range all {
+		w.Cancel()
+		if err := w.Wait(ctx); !errors.Is(err, ErrCancelled) {
+			t.Error(err)
+		}
+	}
+}
