@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -192,7 +193,7 @@ func (r *Ring) do(ctx context.Context, kind kind, n int, f func(context.Context,
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	o := &operation{kind: kind, number: r.operations, n: n}
-	o.alarm = time.AfterFunc(r.silence, func() { cancel(r.silent()) })
+	o.alarm = time.AfterFunc(math.MaxInt64, func() { cancel(r.silent()) }) // set while a neighbour is waited for
 	defer o.alarm.Stop()
 	if err := f(ctx, o); err != nil {
 		r.err = fmt.Errorf("ring: place %d of %d: %v of %d elements: %w", r.rank, r.size, kind, n, err)
@@ -208,9 +209,16 @@ func (r *Ring) wait(ctx context.Context, o *operation, c *engine.Counter, n uint
 	if c.Count() >= n {
 		return nil
 	}
+	return r.patiently(o, func() error { return c.Wait(ctx, n) })
+}
+
+// patiently calls what waits for a neighbour, and ends the operation's context once
+// that is silent for too long.
+func (r *Ring) patiently(o *operation, f func() error) error {
 	begun := time.Now()
 	o.alarm.Reset(r.silence)
-	err := c.Wait(ctx, n)
+	err := f()
+	o.alarm.Stop()
 	r.spent.Wait += time.Since(begun)
 	return err
 }
@@ -221,11 +229,7 @@ func (r *Ring) finish(ctx context.Context, o *operation, t **engine.Transfer) er
 		return nil
 	}
 	if !(*t).Ended() {
-		begun := time.Now()
-		o.alarm.Reset(r.silence)
-		err := (*t).Wait(ctx)
-		r.spent.Wait += time.Since(begun)
-		if err != nil {
+		if err := r.patiently(o, func() error { return (*t).Wait(ctx) }); err != nil {
 			return err
 		}
 	}

@@ -116,7 +116,7 @@ func (v *Vector) do(ctx context.Context, kind kind, n, first, steps, sums int) e
 	}
 	return v.r.do(ctx, kind, n, func(ctx context.Context, o *operation) error {
 		if sums > 0 {
-			if err := v.room(ctx, v.region.Length()); err != nil {
+			if err := v.room(ctx, o, v.region.Length()); err != nil {
 				return err
 			}
 		}
@@ -125,11 +125,11 @@ func (v *Vector) do(ctx context.Context, kind kind, n, first, steps, sums int) e
 }
 
 // room makes the scratch large enough.
-func (v *Vector) room(ctx context.Context, size uint64) error {
+func (v *Vector) room(ctx context.Context, o *operation, size uint64) error {
 	r, d := v.r, &v.r.direct
 	if d.scratch == nil || uint64(len(d.scratch.Bytes)) < size {
 		if d.scratch != nil {
-			if err := r.prev.Withdraw(ctx, scratchName(d.scratches)); err != nil {
+			if err := r.patiently(o, func() error { return r.prev.Withdraw(ctx, scratchName(d.scratches)) }); err != nil {
 				return err
 			}
 			if err := d.scratch.Close(); err != nil {
