@@ -51,7 +51,9 @@ func (w *work) unit(i int) Segment {
 // check finds what is outside of the regions, before anything is posted, and
 // tells how many bytes there are.
 func (w *work) check(local, remote uint64) (bytes uint64, err error) {
+	var here, there uint64 // where pages begin
 	if w.size != 0 {
+		here, there = w.local.Offset, w.remote.Offset
 		if len(w.local.Index) != len(w.remote.Index) {
 			return 0, fmt.Errorf("%d pages here and %d at the peer", len(w.local.Index), len(w.remote.Index))
 		}
@@ -69,10 +71,10 @@ func (w *work) check(local, remote uint64) (bytes uint64, err error) {
 	}
 	for i := range w.units() {
 		u := w.unit(i)
-		switch {
-		case u.Local > local || u.Length > local-u.Local:
+		switch { // a page number that is too high may come around, to below the offset
+		case u.Local < here || u.Local > local || u.Length > local-u.Local:
 			return 0, outside(i, "local", u.Local, u.Length, local)
-		case u.Remote > remote || u.Length > remote-u.Remote:
+		case u.Remote < there || u.Remote > remote || u.Length > remote-u.Remote:
 			return 0, outside(i, "peer's", u.Remote, u.Length, remote)
 		}
 		bytes += u.Length
