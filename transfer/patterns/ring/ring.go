@@ -206,6 +206,9 @@ func (r *Ring) silent() error { return fmt.Errorf("%w for %v", ErrSilent, r.sile
 
 // wait waits for notices of a neighbour, so long as it may be silent.
 func (r *Ring) wait(ctx context.Context, o *operation, c *engine.Counter, n uint64) error {
+	if c == nil {
+		return errors.New("the engine counts no more numbers of this neighbour: raise engine.Options.Counters")
+	}
 	if c.Count() >= n {
 		return nil
 	}
