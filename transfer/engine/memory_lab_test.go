@@ -14,6 +14,7 @@ import (
 	"github.com/peerdirect/peerdirect/dmabuf"
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/engine"
+	"github.com/peerdirect/peerdirect/verbs"
 )
 
 // TestEFAEngineMemory moves memory of exporters between two engines of one
@@ -22,13 +23,45 @@ func TestEFAEngineMemory(t *testing.T) {
 	memoriesMove(t, efaNICs(t))
 }
 
-// TestEngineMemory is that over another RDMA device.
-func TestEngineMemory(t *testing.T) {
+// TestEngineWithoutDMABufs: a NIC whose driver takes no dma-bufs refuses the memory,
+// by name, and the engine serves on.
+func TestEngineWithoutDMABufs(t *testing.T) {
 	device := os.Getenv("PEERDIRECT_DEVICE")
-	if device == "" || strings.HasPrefix(device, "siw") || os.Getenv("PEERDIRECT_EFA") != "" {
-		t.Skip("needs a lab guest with an InfiniBand or RoCE device: the engine connects rails by offers, and iWARP has none")
+	if device == "" || os.Getenv("PEERDIRECT_EFA") != "" {
+		t.Skip("needs a lab guest with rxe or siw, whose drivers take no dma-bufs: lab run --link rxe")
 	}
-	memoriesMove(t, transfer.RCOptions{Device: device})
+	x, err := transfer.MemoryNamed("udmabuf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Available(); err != nil {
+		t.Skip("needs an exporter: ", err)
+	}
+	m, err := x.Allocate(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	e, err := engine.New(engine.Options{Rails: engine.Specs(transfer.RCOptions{Device: device}, transfer.Want{Peers: 2}, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if _, err := e.RegisterMemory(m, 0, 4096); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), device) {
+		t.Errorf("udmabuf memory with %s: %v", device, err)
+	}
+	buf, err := verbs.NewBuffer(4096, verbs.BufferOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer buf.Close()
+	r, err := e.Register(buf.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func memoriesMove(t *testing.T, rails transfer.Opener) {
