@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+)
 
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
@@ -11,4 +15,15 @@ func newBench() *cobra.Command {
 	}
 	cmd.AddCommand(newBenchRegistration(), newBenchLadder(), newBenchSimulate(), newBenchPath(), newBenchCollective())
 	return cmd
+}
+
+// printMeasured prints what a measurement gave, unless it failed.
+func printMeasured[R any](w io.Writer, r R, err error, asJSON bool, table func(io.Writer, R) error) error {
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return perfJSON(w, r)
+	}
+	return table(w, r)
 }

@@ -43,13 +43,7 @@ Exit codes: 1 interrupted, or it failed; 2 a flag that makes no sense.`,
 			}
 			r, err := ladder.Run(cmd.Context(), o)
 			end()
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return perfJSON(cmd.OutOrStdout(), r)
-			}
-			return ladder.Table(cmd.OutOrStdout(), r)
+			return printMeasured(cmd.OutOrStdout(), r, err, asJSON, ladder.Table)
 		},
 	}
 	f := cmd.Flags()

@@ -70,13 +70,7 @@ sense; 3 no driver, or no such GPU; 4 no permission; 5 no way that --ways names;
 			}
 			r, err := path.Run(cmd.Context(), o)
 			end()
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return perfJSON(cmd.OutOrStdout(), r)
-			}
-			return path.Table(cmd.OutOrStdout(), r)
+			return printMeasured(cmd.OutOrStdout(), r, err, asJSON, path.Table)
 		},
 	}
 	f := cmd.Flags()

@@ -78,13 +78,7 @@ not supported here, or not by this device.`,
 			}
 			r, err := regbench.Run(cmd.Context(), o)
 			end()
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return perfJSON(cmd.OutOrStdout(), r)
-			}
-			return regbench.Table(cmd.OutOrStdout(), r)
+			return printMeasured(cmd.OutOrStdout(), r, err, asJSON, regbench.Table)
 		},
 	}
 	f := cmd.Flags()

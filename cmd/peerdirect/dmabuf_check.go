@@ -8,6 +8,7 @@ import (
 
 	"github.com/peerdirect/peerdirect/dmabuf"
 	"github.com/peerdirect/peerdirect/efa"
+	"github.com/peerdirect/peerdirect/internal/textwrap"
 	"github.com/peerdirect/peerdirect/verbs"
 	"github.com/spf13/cobra"
 )
@@ -188,14 +189,8 @@ func (c *dmabufCheck) print(w io.Writer) error {
 
 // wrap writes text in lines that fit a terminal of 80 columns, indented.
 func wrap(b *strings.Builder, text string) {
-	const indent, width = "         ", 79
-	line := indent
-	for _, word := range strings.Fields(text) {
-		if len(line) > len(indent) && len(line)+len(word) > width {
-			b.WriteString(strings.TrimRight(line, " ") + "\n")
-			line = indent
-		}
-		line += word + " "
+	const indent = "         "
+	for _, line := range textwrap.Lines(text, 79-len(indent)) {
+		b.WriteString(indent + line + "\n")
 	}
-	b.WriteString(strings.TrimRight(line, " ") + "\n")
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/peerdirect/peerdirect/internal/textwrap"
 )
 
 // Write prints the matrix, and below it why cells are not as one would wish:
@@ -107,15 +109,9 @@ func (m *Matrix) reasons() []reason {
 
 // wrap writes text in lines of at most 79 columns.
 func wrap(b *strings.Builder, indent, text string) {
-	line := indent
-	for _, word := range strings.Fields(text) {
-		if len(line) > len(indent) && len(line)+len(word) > 79 {
-			b.WriteString(line + "\n")
-			line = indent
-		}
-		line += word + " "
+	for _, line := range textwrap.Lines(text, 79-len(indent)) {
+		b.WriteString(indent + line + "\n")
 	}
-	b.WriteString(line + "\n")
 }
 
 func trimLines(s string) string {

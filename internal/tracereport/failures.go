@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerdirect/peerdirect/ebpfprobes"
 	"github.com/peerdirect/peerdirect/internal/errname"
+	"github.com/peerdirect/peerdirect/internal/textwrap"
 )
 
 // writeFailures prints what failed, the most frequent first, each with what is known of
@@ -59,20 +60,9 @@ func CauseText(err, cause syscall.Errno, phase ebpfprobes.Phase) string {
 }
 
 // wrap breaks a text at spaces; a width below 20 is no bound.
-func wrap(s string, width int) (lines []string) {
+func wrap(s string, width int) []string {
 	if width < 20 {
 		return []string{s}
 	}
-	line := ""
-	for word := range strings.FieldsSeq(s) {
-		switch {
-		case line == "":
-			line = word
-		case len([]rune(line))+1+len([]rune(word)) > width:
-			lines, line = append(lines, line), word
-		default:
-			line += " " + word
-		}
-	}
-	return append(lines, line)
+	return textwrap.Lines(s, width)
 }

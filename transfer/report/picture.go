@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/peerdirect/peerdirect/internal/textwrap"
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/pages"
 )
@@ -58,14 +59,14 @@ func (p *picture) line(parts ...string) {
 }
 
 func (p *picture) text(s string) {
-	for _, l := range wrap(s, p.Columns) {
+	for _, l := range textwrap.Lines(s, p.Columns) {
 		p.line(l)
 	}
 }
 
 // note writes a text below what has a label.
 func (p *picture) note(indent int, s string) {
-	for _, l := range wrap(s, p.Columns-indent) {
+	for _, l := range textwrap.Lines(s, p.Columns-indent) {
 		p.line(strings.Repeat(" ", indent), l)
 	}
 }
@@ -356,7 +357,7 @@ func (p *picture) verdict() {
 		verdict, colour = "NOT verified", "1;31"
 		defer p.text(fmt.Sprintf("The pages that differ (%s above) begin with %v.", p.badIs(), p.Received.Bad[:min(len(p.Received.Bad), 8)]))
 	}
-	lines := wrap(fmt.Sprintf("%s: %d of %d pages in %s's memory have the CRC-32C that %s computed before it sent them.",
+	lines := textwrap.Lines(fmt.Sprintf("%s: %d of %d pages in %s's memory have the CRC-32C that %s computed before it sent them.",
 		verdict, good, p.layout.Pages, p.To, p.From), p.Columns)
 	for _, l := range lines {
 		p.line(p.paint(colour, l))

@@ -54,20 +54,3 @@ func micros(us float64) string {
 	}
 	return d.String()
 }
-
-// wrap breaks a text into lines of so many columns.
-func wrap(text string, columns int) []string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > columns {
-			lines = append(lines, line)
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
-}

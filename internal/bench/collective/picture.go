@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/peerdirect/peerdirect/internal/textwrap"
 	"github.com/peerdirect/peerdirect/transfer/report"
 )
 
@@ -45,11 +46,11 @@ func SVG(r *Report) []byte {
 		if f.Falls {
 			style = `fill="#b0413e"`
 		}
-		for i, l := range wrapped(fmt.Sprintf("%s, %s: %s.", about, f.About, f.Text), textColumns) {
+		for i, l := range textwrap.Lines(fmt.Sprintf("%s, %s: %s.", about, f.About, f.Text), textColumns) {
 			verdict = append(verdict, line{min(i, 1) * 16, style, l})
 		}
 	}
-	conditionLines := wrapped(conditions(r.Conditions), textColumns)
+	conditionLines := textwrap.Lines(conditions(r.Conditions), textColumns)
 	textTop := panelTop + panelStep*len(r.Conditions.Operations) + 8
 	height := textTop + lineHeight*(len(verdict)+len(conditionLines)+3)
 	d := &drawing{}
@@ -198,18 +199,4 @@ func tick(top float64) float64 {
 		return step / 2
 	}
 	return step
-}
-
-func wrapped(text string, columns int) (lines []string) {
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > columns {
-			lines, line = append(lines, line), ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/peerdirect/peerdirect/internal/textwrap"
 	"github.com/peerdirect/peerdirect/transfer/report"
 )
 
@@ -90,7 +91,7 @@ func conditions(c Conditions) string {
 // paragraph wraps a text; with a mark before it, lines after the first are indented.
 func paragraph(b *strings.Builder, mark, text string) {
 	indent := strings.Repeat(" ", 2*len(mark))
-	for i, l := range wrapped(text, columns-len(indent)) {
+	for i, l := range textwrap.Lines(text, columns-len(indent)) {
 		if i > 0 {
 			mark = indent
 		}

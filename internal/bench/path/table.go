@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/peerdirect/peerdirect/internal/textwrap"
 	"github.com/peerdirect/peerdirect/transfer/report"
 )
 
@@ -36,7 +37,7 @@ func Table(w io.Writer, r *Report) error {
 
 	b.WriteString("\n")
 	for _, f := range r.Verdict {
-		for i, line := range wrapped(f.Text, 78) {
+		for i, line := range textwrap.Lines(f.Text, 78) {
 			lead := "- "
 			if i > 0 {
 				lead = "  "
@@ -174,20 +175,4 @@ func micros(v float64) string {
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.0f", v)
-}
-
-// wrapped breaks a text into lines of so many columns.
-func wrapped(text string, columns int) (lines []string) {
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > columns {
-			lines = append(lines, line)
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
 }
