@@ -22,9 +22,7 @@ type collectiveFlags struct {
 	device, memory string
 	sizes          []string
 	least, most    report.Bytes
-	token          string
-	tokenFile      string
-	cert           [3]string
+	credentials    credentialFlags
 	svg            string
 	json           bool
 }
@@ -59,7 +57,7 @@ that is not supported here, or not by this NIC; 6 a result differs.`,
 		Example: `  peerdirect bench collective --max 1M
   peerdirect bench collective -d embedded:nodes=4,nics=2,gbps=1 --svg curve.svg
   peerdirect bench collective --rank 0 --peers 192.0.2.1:18632,192.0.2.2:18632 \
-    -d efa --memory cuda:0 --cert node-0.pem --key node-0.key --authority authority.pem`,
+    -d efa --memory cuda:0 --cert node-0.pem --key node-0.key --ca authority.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
 	}
@@ -77,11 +75,7 @@ that is not supported here, or not by this NIC; 6 a result differs.`,
 	f.IntVar(&b.p.Rank, "rank", 0, "this node's number, from 0")
 	f.StringSliceVar(&b.p.Peers, "peers", nil, "`host:port` of every node, this one's too, in the order of their numbers")
 	f.DurationVar(&b.p.Wait, "wait", 0, "how long nodes are waited for; default 1m")
-	f.StringVar(&b.token, "token", "", "`secret` of all nodes; better in a file: others see a command line")
-	f.StringVar(&b.tokenFile, "token-file", "", "`file` with that secret")
-	f.StringVar(&b.cert[0], "cert", "", "`file` of this node's certificate")
-	f.StringVar(&b.cert[1], "key", "", "`file` of its key")
-	f.StringVar(&b.cert[2], "authority", "", "`file` of the authority's certificate")
+	b.credentials.register(f)
 	f.StringVarP(&b.device, "device", "d", "", deviceUsage)
 	f.StringVarP(&b.memory, "memory", "m", transfer.HostMemory, "this node's `memory`: host, or that of a dma-buf exporter, as udmabuf, accel:0, cuda:0")
 	f.StringVar(&b.svg, "svg", "", "draw the curves into a `file`")
@@ -130,7 +124,7 @@ func (b *collectiveFlags) measure(cmd *cobra.Command, end func()) (*collective.R
 		return nil, usageError{err}
 	}
 	var err error
-	if b.p.Credentials, err = b.credentials(); err != nil {
+	if b.p.Credentials, err = b.credentials.read(); err != nil {
 		return nil, err
 	}
 	rails, embedded, err := openDevices(b.device, transfer.RCOptions{}, cmd.ErrOrStderr())

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,16 +11,12 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/internal/bench/collective"
-	"github.com/peerdirect/peerdirect/transfer/control"
 	"github.com/peerdirect/peerdirect/transfer/report"
 )
 
 // embeddedDuration is how long a path is measured in a round among nodes in one
 // process.
 const embeddedDuration = 20 * time.Millisecond
-
-// tokenVariable gives the secret where no flag does.
-const tokenVariable = "PEERDIRECT_TOKEN"
 
 // collectivePort is where node 0 waits by custom in the lab.
 const collectivePort = "18632"
@@ -58,36 +53,6 @@ func (b *collectiveFlags) lab() error {
 		}
 	}
 	return nil
-}
-
-// credentials are what the flags, or the environment, name.
-func (b *collectiveFlags) credentials() (control.Credentials, error) {
-	var none control.Credentials
-	certificates := b.cert[0] != "" || b.cert[1] != "" || b.cert[2] != ""
-	switch {
-	case certificates && (b.token != "" || b.tokenFile != "") || b.token != "" && b.tokenFile != "":
-		return none, usageError{errors.New("one of --token, --token-file and --cert: nodes prove themselves in one way")}
-	case certificates:
-		if b.cert[0] == "" || b.cert[1] == "" || b.cert[2] == "" {
-			return none, usageError{errors.New("--cert, --key and --authority go together")}
-		}
-		return control.CertificateFiles(b.cert[0], b.cert[1], b.cert[2])
-	}
-	secret := b.token
-	if b.tokenFile != "" {
-		text, err := os.ReadFile(b.tokenFile)
-		if err != nil {
-			return none, err
-		}
-		secret = string(text)
-	}
-	if secret == "" {
-		secret = os.Getenv(tokenVariable)
-	}
-	if secret = strings.TrimSpace(secret); secret == "" {
-		return none, usageError{errors.New("by what do the nodes know each other? Give --cert, --key and --authority ('peerdirect cert' makes them), or --token-file, or " + tokenVariable)}
-	}
-	return control.Token(secret)
 }
 
 // show draws the report, and prints it whether or not there is room for the picture.

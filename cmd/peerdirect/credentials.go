@@ -26,7 +26,7 @@ type credentialFlags struct {
 const tokenEnv = "PEERDIRECT_TOKEN"
 
 func (c *credentialFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&c.tokenFile, "token-file", "", "`file` with the token that both sides know, at least 16 random bytes")
+	f.StringVar(&c.tokenFile, "token-file", "", "`file` with the token that all sides know, at least 16 random bytes")
 	f.StringVar(&c.token, "token", "", "the token itself, which other users of this machine then see; default: $"+tokenEnv)
 	f.StringVar(&c.cert, "cert", "", "certificate `file` of this side, as 'peerdirect cert' makes them; with --key and --ca")
 	f.StringVar(&c.key, "key", "", "its private key `file`")
@@ -39,7 +39,7 @@ func (c *credentialFlags) registerPeer(f *pflag.FlagSet) {
 }
 
 // errNoCredentials: none were given.
-var errNoCredentials = errors.New("who are you? Both sides need the same token (--token-file, --token or $" + tokenEnv +
+var errNoCredentials = errors.New("who are you? All sides need the same token (--token-file, --token or $" + tokenEnv +
 	"), or certificates of one authority (--cert, --key and --ca; 'peerdirect cert' makes them)")
 
 // read gives the credentials, or errNoCredentials.
