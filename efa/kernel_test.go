@@ -27,7 +27,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
 // What this machine lacks is said, and can be told apart.
 func TestOpeningWithoutADevice(t *testing.T) {
 	if names, err := Devices(); err == nil {
-		t.Skipf("this machine has %v", names)
+		t.Skipf("needs a machine without EFA devices: this one has %v", names)
 	}
 	_, err := Open("efa_0")
 	refused(t, err, ErrNoDevice)

@@ -4,16 +4,12 @@ package transfer
 
 import (
 	"errors"
-	"fmt"
-	"net"
 	"os"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/peerdirect/peerdirect/dmabuf"
-	"github.com/peerdirect/peerdirect/efa"
+	"github.com/peerdirect/peerdirect/transfer/internal/leaktest"
 	"github.com/peerdirect/peerdirect/verbs"
 )
 
@@ -28,34 +24,6 @@ func exporter(t *testing.T, name string) dmabuf.Exporter {
 		t.Skip("needs an exporter: ", err)
 	}
 	return e
-}
-
-// held is everything that a process holds: objects by kind, and descriptors.
-func held(t *testing.T) string {
-	t.Helper()
-	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("verbs %v efa %v dmabuf %v descriptors %d", verbs.Live(), efa.Live(), dmabuf.Live(), len(fds))
-}
-
-// leavesNothing checks at the end of the test that what is held is what was.
-func leavesNothing(t *testing.T) {
-	t.Helper()
-	if l, err := net.Listen("tcp", "127.0.0.1:0"); err == nil {
-		l.Close() // the runtime opens its poller with the first, for good
-	}
-	before := held(t)
-	t.Cleanup(func() {
-		deadline := time.Now().Add(5 * time.Second)
-		for held(t) != before && time.Now().Before(deadline) {
-			time.Sleep(20 * time.Millisecond)
-		}
-		if diff := cmp.Diff(before, held(t)); diff != "" {
-			t.Errorf("before and after:\n%s", diff)
-		}
-	})
 }
 
 // perNICMemory is udmabuf's with the rules of a driver whose descriptors take one
@@ -78,7 +46,7 @@ func (p perNICMemory) Export(offset, length uint64) (*dmabuf.Buffer, error) {
 // exporter wants that, open until its registration is gone.
 func TestAnExportForEachNIC(t *testing.T) {
 	from := exporter(t, "udmabuf")
-	leavesNothing(t)
+	leaktest.Held(t)
 	const nics = 3
 	e := embedded(t, EmbeddedOptions{NICs: nics})
 	rail, err := e.Node(0).Open(Want{})
@@ -125,7 +93,7 @@ func TestOptionsThatDoNotFitTheMachine(t *testing.T) {
 	if os.Getenv("PEERDIRECT_DEVICE") == "" {
 		t.Skip("needs a lab guest with an RDMA device: run make test-lab")
 	}
-	leavesNothing(t)
+	leaktest.Held(t)
 	for name, change := range map[string]func(*RCOptions){
 		"port":        func(o *RCOptions) { o.Port = 9 },
 		"GID index":   func(o *RCOptions) { o.GIDIndex = new(5000) },

@@ -193,7 +193,7 @@ func TestBuffersOnANode(t *testing.T) {
 	}
 	b, err := NewBuffer(5000, BufferOptions{Node: 1, Populate: true})
 	if errors.Is(err, syscall.EPERM) {
-		t.Skipf("part: the container forbids mbind: %v", err)
+		t.Skipf("needs mbind, which the container forbids: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func TestTransferBetweenEmbeddedNodes(t *testing.T) {
 // TestWithoutAnyDeviceEmbeddedOnesAreUsed: one line says so.
 func TestWithoutAnyDeviceEmbeddedOnesAreUsed(t *testing.T) {
 	if transfer.HasDevices(os.DirFS("/")) {
-		t.Skip("this machine has an RDMA device")
+		t.Skip("needs a machine without RDMA devices, as the host of the lab is")
 	}
 	stdout, stderr, code := execute(t.Context(), "transfer to --pages 10 --page-size 4K")
 	if code != exitOK || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "--device embedded") || strings.Count(stdout, "  verified: ") != 2 {

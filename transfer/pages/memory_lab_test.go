@@ -16,6 +16,7 @@ import (
 
 	"github.com/peerdirect/peerdirect/dmabuf"
 	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/internal/leaktest"
 )
 
 // memoryPairs are where pages come from and go to.
@@ -31,7 +32,7 @@ func TestEFATransferMemory(t *testing.T) {
 	for _, pair := range append(slices.Clone(memoryPairs), [2]string{"accel", "accel"}, [2]string{"accel", "host"}, [2]string{"host", "accel"}) {
 		t.Run(pair[0]+"-"+pair[1], func(t *testing.T) {
 			from, to := exporter(t, pair[0]), exporter(t, pair[1])
-			leavesNothing(t)
+			leaktest.Held(t)
 			l := listen(t, open(t, withMemory(labOptions(), to)), addr, ListenOptions{})
 			for _, what := range []SendOptions{
 				{Layout: Layout{PageSize: 64 << 10, Pages: 16, Stride: 2, Seed: 1}, Iterations: 2},
@@ -77,7 +78,7 @@ func TestEFADamagedPageOfADMABufIsNamed(t *testing.T) {
 	writesByEFA(t)
 	addr := inLab(t)
 	memory := exporter(t, "udmabuf")
-	leavesNothing(t)
+	leaktest.Held(t)
 	layout := Layout{PageSize: 4096, Pages: 100, Stride: 2, Seed: 3}
 	at := layout.TargetSlots()(42)*4096 + 1000
 	l := listen(t, open(t, withMemory(labOptions(), memory)), addr, ListenOptions{corrupt: func(mem []byte) { mem[at] ^= 4 }})
@@ -99,7 +100,7 @@ func TestEFAInterruptedTransferOfDMABufs(t *testing.T) {
 	memory := exporter(t, "udmabuf")
 	for _, side := range []string{RoleSender, RoleReceiver} {
 		t.Run(side, func(t *testing.T) {
-			leavesNothing(t)
+			leaktest.Held(t)
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			sending, receiving := ctx, context.Background()
@@ -130,7 +131,7 @@ func TestEFAInterruptedTransferOfDMABufs(t *testing.T) {
 func TestMemoryThatTheDeviceRefuses(t *testing.T) {
 	inLab(t)
 	o := withMemory(labOptions(), exporter(t, "udmabuf"))
-	leavesNothing(t)
+	leaktest.Held(t)
 	_, err := Open(o)
 	var refused *transfer.MemoryError
 	if !errors.As(err, &refused) || !errors.Is(err, errors.ErrUnsupported) || refused.Memory != "udmabuf" ||
@@ -147,7 +148,7 @@ func TestEmbeddedDevicesMapDMABufs(t *testing.T) {
 		for _, nics := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%s/%d", name, nics), func(t *testing.T) {
 				memory := exporter(t, name)
-				leavesNothing(t)
+				leaktest.Held(t)
 				e := embedded(t, transfer.EmbeddedOptions{NICs: nics})
 				what := SendOptions{Layout: Layout{PageSize: 4 << 10, Pages: 200, Stride: 2, Seed: 1}, Iterations: 2}
 				sent, received, err := Inside(t.Context(), e, 1, 0, Options{Memory: memory, Timeout: 20 * time.Second}, what, nil)
@@ -184,7 +185,7 @@ func TestTwoNodesEFATransferMemory(t *testing.T) {
 			}
 			o := withMemory(Options{Rail: nics, Timeout: 30 * time.Second, Peers: 2}, mine)
 			o.Control.Window = 30 * time.Second
-			leavesNothing(t)
+			leaktest.Held(t)
 			what := SendOptions{Layout: Layout{PageSize: 64 << 10, Pages: 64, Stride: 2, Seed: 11}, Iterations: 2}
 			at := net.JoinHostPort(host, fmt.Sprint(18640+i))
 			var got outcome
@@ -212,7 +213,7 @@ func TestEFAMemoryOutOfReach(t *testing.T) {
 		t.Skip("needs CONFIG_PCI_P2PDMA, which linux 6.1 and 6.12 here lack, and two EFA devices: lab run --kernel 7.3 --efa 2 --accelerator 1")
 	}
 	memory := exporter(t, "accel")
-	leavesNothing(t)
+	leaktest.Held(t)
 	nics, err := transfer.Named(transfer.EFAName, transfer.RCOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -16,9 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/peerdirect/peerdirect/dmabuf"
-	"github.com/peerdirect/peerdirect/efa"
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/control"
 	"github.com/peerdirect/peerdirect/verbs"
@@ -190,32 +188,4 @@ func writesByEFA(t *testing.T) {
 	if err := rail.Close(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// held is everything that a process holds: objects by kind, and descriptors.
-func held(t *testing.T) string {
-	t.Helper()
-	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("verbs %v efa %v dmabuf %v descriptors %d", verbs.Live(), efa.Live(), dmabuf.Live(), len(fds))
-}
-
-// leavesNothing checks at the end of the test that what is held is what was.
-func leavesNothing(t *testing.T) {
-	t.Helper()
-	if l, err := net.Listen("tcp", "127.0.0.1:0"); err == nil {
-		l.Close() // the runtime opens its poller with the first, for good
-	}
-	before := held(t)
-	t.Cleanup(func() {
-		deadline := time.Now().Add(5 * time.Second)
-		for held(t) != before && time.Now().Before(deadline) {
-			time.Sleep(20 * time.Millisecond)
-		}
-		if diff := cmp.Diff(before, held(t)); diff != "" {
-			t.Errorf("before and after:\n%s", diff)
-		}
-	})
 }

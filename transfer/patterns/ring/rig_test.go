@@ -9,7 +9,7 @@ import (
 
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/engine"
-	"github.com/peerdirect/peerdirect/transfer/patterns/internal/leaktest"
+	"github.com/peerdirect/peerdirect/transfer/internal/leaktest"
 	"github.com/peerdirect/peerdirect/transfer/patterns/internal/local"
 	"github.com/peerdirect/peerdirect/transfer/patterns/ring"
 )
