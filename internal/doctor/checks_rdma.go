@@ -1,0 +1,4 @@
+package doctor
+
+// rdmaChecks look at RDMA devices, their ports and what they take.
+var rdmaChecks = []Check{}
