@@ -28,6 +28,7 @@ echo $PEERDIRECT_ACCELERATORS`
 func TestHostAcceleratorPlaces(t *testing.T) {
 	for _, k := range Kernels {
 		t.Run(k.Series, func(t *testing.T) {
+			t.Parallel()
 			out, errs, err := inLab(t, Options{Kernel: k, EFA: EFA{Count: 2}, Accelerators: Accelerators{Count: 2}}, acceleratorPlaces)
 			at := map[string]string{}
 			for line := range strings.Lines(out) {
@@ -45,6 +46,7 @@ func TestHostAcceleratorPlaces(t *testing.T) {
 
 // The firmware and the kernel find room for the most there can be.
 func TestHostAcceleratorMost(t *testing.T) {
+	t.Parallel()
 	out, errs, err := inLab(t, Options{EFA: EFA{Count: 4}, Accelerators: Accelerators{Count: MaxAccelerators, Memory: 256}},
 		`ls -d /dev/peerdirect_accel* | wc -l; lspci -v -d 1af4:1110 | grep -o ', prefetchable) \[size=.*\]' | sort -u`)
 	if want := fmt.Sprintf("%d\n, prefetchable) [size=256M]\n", MaxAccelerators); err != nil || out != want {

@@ -12,23 +12,18 @@ import (
 	"github.com/peerdirect/peerdirect/efa/wire"
 )
 
-// Every kernel's driver takes the device, beside the link's own if that is
-// wanted.
+// Every kernel's driver takes the device, beside the link's own. Without a link
+// scripts/test-lab runs them.
 func TestHostEFAKernels(t *testing.T) {
 	for _, k := range Kernels {
-		for _, link := range []Link{"", LinkRXE} {
-			t.Run(k.Series+"/"+string(link), func(t *testing.T) {
-				out, errs, err := inLab(t, Options{Kernel: k, Link: link, EFA: EFA{Count: 1}},
-					`ibv_devinfo -d efa_0 | grep -o PORT_ACTIVE && echo $PEERDIRECT_EFA $PEERDIRECT_DEVICE && ls /sys/class/infiniband`)
-				want := "PORT_ACTIVE\nefa_0 efa_0\nefa_0\n"
-				if link == LinkRXE {
-					want = "PORT_ACTIVE\nefa_0 rxe0\nefa_0\nrxe0\n"
-				}
-				if err != nil || out != want {
-					t.Errorf("%v\n%s%s", err, out, errs)
-				}
-			})
-		}
+		t.Run(k.Series, func(t *testing.T) {
+			t.Parallel()
+			out, errs, err := inLab(t, Options{Kernel: k, Link: LinkRXE, EFA: EFA{Count: 1}},
+				`ibv_devinfo -d efa_0 | grep -o PORT_ACTIVE && echo $PEERDIRECT_EFA $PEERDIRECT_DEVICE && ls /sys/class/infiniband`)
+			if want := "PORT_ACTIVE\nefa_0 rxe0\nefa_0\nrxe0\n"; err != nil || out != want {
+				t.Errorf("%v\n%s%s", err, out, errs)
+			}
+		})
 	}
 }
 
@@ -56,6 +51,7 @@ func TestHostEFASwitches(t *testing.T) {
 		n      int
 	}{{"7.3", 2}, {"6.12", 5}, {"6.1", 9}, {"7.3", MaxEFA}} {
 		t.Run(fmt.Sprint(c.kernel, "/", c.n), func(t *testing.T) {
+			t.Parallel()
 			k, err := KernelBySeries(c.kernel)
 			if err != nil {
 				t.Fatal(err)
@@ -70,6 +66,7 @@ func TestHostEFASwitches(t *testing.T) {
 
 // A device that the driver refuses is named, and the kernel's log tells why.
 func TestHostEFAMissing(t *testing.T) {
+	t.Parallel()
 	refuse := func(_, index int, f *device.Function) {
 		if index == 1 {
 			f.InjectAdmin(device.AdminFault{Opcode: wire.OpGetFeature, Count: 1000, Status: wire.AdminUnknownError})

@@ -40,6 +40,7 @@ func TestHostKernels(t *testing.T) {
 	for _, k := range Kernels {
 		for _, link := range []Link{LinkRXE, LinkSIW} {
 			t.Run(k.Series+"/"+string(link), func(t *testing.T) {
+				t.Parallel() // a machine that boots keeps one CPU busy
 				out, errs, err := inLab(t, Options{Kernel: k, Link: link},
 					`uname -r && modprobe efa && grep -c '^efa ' /proc/modules && ibv_devinfo -d $PEERDIRECT_DEVICE | grep -o PORT_ACTIVE && pwd && echo $PEERDIRECT_KERNEL`)
 				want := "1\nPORT_ACTIVE\n/peerdirect/src\n" + k.Series + "\n"
@@ -52,6 +53,7 @@ func TestHostKernels(t *testing.T) {
 }
 
 func TestHostStatusAndStreams(t *testing.T) {
+	t.Parallel()
 	shared := t.TempDir()
 	out, errs, err := inLab(t, Options{Out: shared, Env: []string{"A=b c"}},
 		`echo "$A"; echo wrong >&2; head -c 300000 /dev/zero | tr '\0' x; echo; echo kept >/peerdirect/out/file; touch /peerdirect/src/x 2>/dev/null && echo "src is writable" >&2; exit 42`)
@@ -73,6 +75,7 @@ func TestHostStatusAndStreams(t *testing.T) {
 // A command ends when it ends, whatever it left behind; a signal has the
 // shell's status.
 func TestHostSignalAndOrphans(t *testing.T) {
+	t.Parallel()
 	out, errs, err := inLab(t, Options{}, `sleep 1000 & (sleep 0.2; :) & echo up; kill -TERM $$`)
 	var exit *ExitError
 	if !errors.As(err, &exit) || exit.Status != 128+int(syscall.SIGTERM) || out != "up\n" {
@@ -82,6 +85,7 @@ func TestHostSignalAndOrphans(t *testing.T) {
 
 // A relative name begins in the folder that the user started from.
 func TestHostRelativeCommand(t *testing.T) {
+	t.Parallel()
 	src := t.TempDir()
 	if err := os.WriteFile(filepath.Join(src, "tool"), []byte("#!/bin/sh\nexit 9\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -126,6 +130,7 @@ func TestHostTimeout(t *testing.T) {
 }
 
 func TestHostPanic(t *testing.T) {
+	t.Parallel()
 	_, _, err := inLab(t, Options{}, `echo c >/proc/sysrq-trigger; sleep 1000`)
 	var dead *GuestError
 	if !errors.As(err, &dead) || !strings.Contains(dead.Console, "sysrq triggered crash") {
