@@ -34,7 +34,8 @@ type Target struct {
 	near       railSet     // those of the first description
 	have       sharedSet   // those of which there is a key
 	asking     atomic.Bool // the peer was asked for more
-	refused    atomic.Bool // and gave none
+	asked      sharedSet   // for these
+	refused    sharedSet   // those that it did not give lately
 }
 
 // keyBit tells a key from none.

@@ -50,7 +50,8 @@ type Options struct {
 	Eager bool
 	// Counters is how many numbers a peer may notify; default 4096.
 	Counters int
-	// CoolDown is how long a rail that failed is left alone; default 1 s.
+	// CoolDown is how long a rail that failed is left alone, or one that did not
+	// register a region not asked again to do so; default 1 s.
 	CoolDown time.Duration
 	// FenceTime is how long a peer may take to confirm that a failed rail is
 	// fenced before it is taken for lost; default 5 s.

@@ -139,5 +139,12 @@ func (s *sharedSet) load() (r railSet) {
 	return r
 }
 
+// store is not one step: who looks meanwhile finds some of each.
+func (s *sharedSet) store(r railSet) {
+	for i := range s {
+		s[i].Store(r[i])
+	}
+}
+
 func (s *sharedSet) add(i int)  { s[i>>6].Or(1 << (i & 63)) }
 func (s *sharedSet) drop(i int) { s[i>>6].And(^uint64(1 << (i & 63))) }

@@ -25,7 +25,7 @@ type Region struct {
 	near       railSet
 
 	busy    atomic.Bool // it is being registered with more rails, for some peer
-	refused atomic.Bool // the last of them did not take it
+	refused sharedSet   // those that did not take it lately
 
 	mu     sync.Mutex
 	closed bool
@@ -36,6 +36,7 @@ type Region struct {
 	own    railSet                                  // those whose registration is this region's alone
 	told   bool                                     // peers know the keys, so all are to be so
 	before []*transfer.Region                       // what own ones took the place of
+	retry  func()                                   // stops what has those that refused asked again; nil if none has
 }
 
 // Register makes memory of the process reachable, by all rails. It is mapped or C
@@ -94,7 +95,7 @@ func (r *Region) begin(at Place) (*Region, error) {
 	r.near, r.everywhere = near, near == firstRails(len(e.rails))
 	e.life.RLock() // until it is done, the rails stay open
 	defer e.life.RUnlock()
-	if err := r.widen(near); err != nil {
+	if err := r.widen(near, true); err != nil {
 		return nil, errors.Join(err, r.deregister())
 	}
 	e.mu.Lock()
@@ -122,22 +123,45 @@ func (e *Engine) near(at Place) (s railSet, err error) {
 }
 
 // widen registers with those of some rails with which the region is not registered
-// yet. Engine.Close must not come meanwhile.
-func (r *Region) widen(to railSet) (err error) {
+// yet: if it must be all, until one refuses. Engine.Close must not come meanwhile.
+func (r *Region) widen(to railSet, all bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || r.e.isClosed() {
 		return ErrClosed
 	}
 	to = to.without(r.have.load())
+	var errs []error
 	to.each(func(i int) bool {
-		err = r.widenTo(i)
-		return err == nil
+		err := r.widenTo(i)
+		if err == nil {
+			return true
+		}
+		errs = append(errs, err)
+		if !all {
+			r.refuse(i)
+		}
+		return !all
 	})
 	if r.export != nil {
-		err = errors.Join(err, r.export.Registered())
+		errs = append(errs, r.export.Registered())
 	}
-	return err
+	return errors.Join(errs...)
+}
+
+// refuse notes that a rail did not take the region. What it lacked may come, so it
+// is asked again after a time. The lock is held.
+func (r *Region) refuse(i int) {
+	r.refused.add(i)
+	if r.retry == nil {
+		r.retry = r.e.later(r.e.o.CoolDown, func() {
+			r.mu.Lock()
+			r.refused.store(railSet{})
+			r.retry = nil
+			r.mu.Unlock()
+			r.e.unpark()
+		})
+	}
 }
 
 func (r *Region) widenTo(i int) error {
@@ -176,6 +200,10 @@ func (r *Region) remote(rights Rights) Remote {
 }
 
 func (r *Region) deregister() error {
+	if r.retry != nil {
+		r.retry()
+		r.retry = nil
+	}
 	var errs []error
 	for i := range r.on {
 		if one := r.on[i].Load(); one != nil {

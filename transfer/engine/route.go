@@ -36,6 +36,9 @@ func (p *Peer) lanes(r *Region, t *Target, own *railSet) (*railSet, error) {
 	if theirs.empty() {
 		return own, nil // the workers ask the peer
 	}
+	if others := theirs.without(r.refused.load()); !others.empty() {
+		theirs = others
+	}
 	if err := p.widenHere(r, p.best(r.near, theirs)); err != nil {
 		return nil, err
 	}

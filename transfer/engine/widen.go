@@ -9,12 +9,18 @@ import (
 // near rails, and with others only when none of the near ones is up for a peer: by
 // this side for its own memory, by the peer, which is asked, for its.
 
-// widenHere registers with more rails. Whoever calls waits for it.
+// widenHere registers with more rails, with one of them at least. Whoever calls waits
+// for it.
 func (p *Peer) widenHere(r *Region, to railSet) error {
 	p.e.life.RLock()
 	defer p.e.life.RUnlock()
-	if err := r.widen(to); err != nil {
+	before := r.have.load()
+	if err := r.widen(to, false); err != nil {
 		have := r.have.load()
+		if have != before {
+			p.trouble(err)
+			return nil
+		}
 		return fmt.Errorf("none of the rails %v, with which the memory is registered, leads to the peer's, and registering with %v failed: %w", have, to, err)
 	}
 	return nil
@@ -48,9 +54,12 @@ func (p *Peer) widen(r *Region, t *Target) bool {
 	case to.empty():
 	case !there.meets(&to):
 		return p.askForKeys(t, here, to) || !try
-	case !r.refused.Load():
-		p.register(r, p.best(r.near, there.and(to)))
-		return true
+	default:
+		to = there.and(to).without(r.refused.load())
+		if !to.empty() {
+			p.register(r, p.best(r.near, to))
+			return true
+		}
 	}
 	return !try // one comes, or the peer is lost
 }
@@ -62,21 +71,25 @@ func (p *Peer) register(r *Region, to railSet) {
 	}
 	p.background(func() {
 		err := p.widenHere(r, to)
-		r.refused.Store(err != nil)
 		r.busy.Store(false)
 		if err != nil {
 			p.trouble(err)
 		}
-		for _, other := range p.e.Peers() {
-			other.unpark() // theirs may wait for the same
-		}
+		p.e.unpark() // other peers' may wait for the same
 	})
 }
 
+// unpark has all peers look again for a way for what they put aside.
+func (e *Engine) unpark() {
+	for _, p := range e.Peers() {
+		p.unpark()
+	}
+}
+
 // askForKeys asks the peer to register its memory with some rails, those of them
-// that this side's is registered with if there are any; false if it has refused.
+// that this side's is registered with if there are any; false if it has refused all.
 func (p *Peer) askForKeys(t *Target, here, to railSet) bool {
-	if t.refused.Load() {
+	if to = to.without(t.refused.load()); to.empty() {
 		return false
 	}
 	if t.asking.CompareAndSwap(false, true) {
@@ -85,6 +98,7 @@ func (p *Peer) askForKeys(t *Target, here, to railSet) bool {
 		} else {
 			to = p.best(t.near, to)
 		}
+		t.asked.store(to)
 		p.tell(message{kind: msgWiden, name: t.name, bytes: to.appendBits(nil, MaxRails)})
 	}
 	return true
@@ -111,7 +125,7 @@ func (p *Peer) asksForKeys(name string, b []byte) error {
 	}
 	p.background(func() {
 		p.e.life.RLock()
-		err := g.region.widen(wanted.and(firstRails(p.rails)))
+		err := g.region.widen(wanted.and(firstRails(p.rails)), false)
 		p.e.life.RUnlock()
 		if err != nil {
 			p.trouble(fmt.Errorf("%q on more rails, as %s asks: %w", name, p.name, err))
@@ -158,8 +172,16 @@ func (p *Peer) moreKeys(m *message) error {
 	}
 	before := t.have.load()
 	t.keep(&now)
-	if t.refused.Store(t.have.load() == before); t.refused.Load() {
+	have := t.have.load()
+	if have == before {
 		p.trouble(fmt.Errorf("%s cannot register %q with other rails than %v", p.name, m.name, before))
+	}
+	if refused := t.asked.load().without(have); !refused.empty() {
+		refused.each(func(i int) bool { t.refused.add(i); return true })
+		p.after(p.e.o.CoolDown, func() {
+			t.refused.store(railSet{})
+			p.unpark()
+		})
 	}
 	t.asking.Store(false)
 	p.unpark()
