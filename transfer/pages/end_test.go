@@ -170,3 +170,18 @@ func TestTransfersAreMarked(t *testing.T) {
 		t.Error("operations that are given up were no obstacle")
 	}
 }
+
+// TestInsideEndsWhenOneSideDoesNotMeet: the receiver's side fails after the sender has
+// connected, and nobody comes any more.
+func TestInsideEndsWhenOneSideDoesNotMeet(t *testing.T) {
+	e := embedded(t, transfer.EmbeddedOptions{})
+	broken := errors.New("by the test")
+	ended := make(chan outcome, 1)
+	go func() {
+		_, received, err := inside(t.Context(), e, 1, 0, Options{Timeout: 5 * time.Second}, endless, ListenOptions{MaxBytes: MaxSpan, fail: broken}, nil)
+		ended <- outcome{received, err}
+	}()
+	if got := within(t, time.Minute, ended); got.result != nil || !errors.Is(got.err, broken) {
+		t.Errorf("%v, %s", got.err, show(got.result))
+	}
+}

@@ -12,9 +12,9 @@ import (
 
 // Inside moves pages from one node of embedded devices to another, both in this
 // process. Rail and Credentials of the options are not used; only the sender's
-// progress is told. open, if there is one, sees both nodes before they begin. Results are there
-// as [Node.To] and [Listener.Receive] give them; of two errors it is the one that is
-// the cause.
+// progress is told. opened, if there is one, sees both nodes before they begin. Results
+// are there as [Node.To] and [Listener.Receive] give them; of two errors it is the one
+// that is the cause.
 func Inside(ctx context.Context, e *transfer.Embedded, from, to int, o Options, what SendOptions, opened func(sender, receiver *Node)) (sent, received *Result, err error) {
 	return inside(ctx, e, from, to, o, what, ListenOptions{MaxBytes: MaxSpan}, opened)
 }
@@ -51,17 +51,20 @@ func inside(ctx context.Context, e *transfer.Embedded, from, to int, o Options, 
 
 // between moves pages between two nodes of this process.
 func between(ctx context.Context, sender, receiver *Node, what SendOptions, lo ListenOptions) (sent, received *Result, err error) {
+	receiving, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	lo.unmet = cancel // the only sender, so nobody will come
 	l, err := receiver.Listen(ctx, "127.0.0.1:0", lo)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer l.Close()
-	receiving, cancel := context.WithCancel(ctx)
-	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
 		var err error
-		received, err = l.Receive(receiving)
+		if received, err = l.Receive(receiving); received == nil {
+			err = context.Cause(receiving)
+		}
 		ended <- err
 	}()
 	results, err := sender.To(ctx, []string{l.Addr().String()}, what)
@@ -69,7 +72,7 @@ func between(ctx context.Context, sender, receiver *Node, what SendOptions, lo L
 		sent = results[0]
 	}
 	if sent == nil {
-		cancel() // nobody has connected, or not for long
+		cancel(ErrCancelled) // nobody has connected, or not for long
 	}
 	theirs := <-ended
 	// What one side was told by the other is the other's to say.

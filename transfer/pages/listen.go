@@ -28,7 +28,12 @@ type ListenOptions struct {
 	// called from other goroutines.
 	Warn func(err error)
 
+	// unmet is told of a sender that proved itself and was not handed to who receives.
+	unmet func(err error)
+
+	// What a test does: fail has a meeting fail at its end.
 	corrupt func(mem []byte)
+	fail    error
 }
 
 // Listener receives transfers, as many at once as the node was opened for.
@@ -50,6 +55,9 @@ func (n *Node) Listen(ctx context.Context, addr string, o ListenOptions) (*Liste
 	}
 	if o.Warn == nil {
 		o.Warn = func(error) {}
+	}
+	if o.unmet == nil {
+		o.unmet = func(error) {}
 	}
 	c, err := control.Listen(ctx, addr, n.o.Credentials, n.o.Control)
 	if err != nil {
@@ -93,19 +101,24 @@ func (l *Listener) meet(ctx context.Context, c *control.Conn, refused error) {
 			<-l.places
 		}
 	}
+	if err == nil {
+		err = l.o.fail
+	}
 	if err != nil {
 		if err = s.close(err); ctx.Err() == nil {
 			l.o.Warn(err)
 		}
 		leave()
+		l.o.unmet(err)
 		return
 	}
 	r := &incoming{session: s, maxBytes: l.o.MaxBytes, corrupt: l.o.corrupt, leave: leave}
 	select {
 	case l.came <- r:
 	case <-s.ctx.Done():
-		s.close(context.Cause(s.ctx)) // it went while others were served, or the listener did
+		err := s.close(context.Cause(s.ctx)) // it went while others were served, or the listener did
 		leave()
+		l.o.unmet(err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -21,8 +22,9 @@ type memory struct {
 	chunk    []byte // of exported memory
 }
 
-// newMemory allocates; without an exporter it is the process's own.
-func newMemory(from dmabuf.Exporter, size uint64) (*memory, error) {
+// newMemory allocates; without an exporter it is the process's own. What an exporter
+// gave is cleared, which the context may end.
+func newMemory(ctx context.Context, from dmabuf.Exporter, size uint64) (*memory, error) {
 	if from == nil {
 		host, err := verbs.NewBuffer(int(size), verbs.BufferOptions{})
 		if err != nil {
@@ -35,7 +37,7 @@ func newMemory(from dmabuf.Exporter, size uint64) (*memory, error) {
 		return nil, err
 	}
 	m := &memory{size: size, exported: exported}
-	if err := m.clear(size); err != nil {
+	if err := m.clear(ctx, size); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
@@ -44,9 +46,12 @@ func newMemory(from dmabuf.Exporter, size uint64) (*memory, error) {
 // clear makes what was just allocated zero, as the kernel gives memory of the
 // process: an accelerator's may hold the pages of an earlier transfer, which would
 // pass for those of this one.
-func (m *memory) clear(size uint64) error {
+func (m *memory) clear(ctx context.Context, size uint64) error {
 	zero := make([]byte, min(size, chunkSize))
 	for at := uint64(0); at < size; at += uint64(len(zero)) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if _, err := m.exported.WriteAt(zero[:min(size-at, uint64(len(zero)))], int64(at)); err != nil {
 			return err
 		}
@@ -71,12 +76,11 @@ func (m *memory) register(e *engine.Engine) (err error) {
 }
 
 // fill writes the source pages of an epoch.
-func (m *memory) fill(l Layout, epoch uint32) error {
+func (m *memory) fill(ctx context.Context, l Layout, epoch uint32) error {
 	if m.host != nil {
-		fill(m.host.Bytes(), l, epoch)
-		return nil
+		return fill(ctx, m.host.Bytes(), l, epoch)
 	}
-	return m.walk(l, nil, l.SourceSlot, func(at int64, chunk []byte, pages []pagePlace) error {
+	return m.walk(ctx, l, nil, l.SourceSlot, func(at int64, chunk []byte, pages []pagePlace) error {
 		for _, p := range pages {
 			fillPage(p.in(chunk, l), l, epoch, p.page)
 		}
@@ -87,12 +91,11 @@ func (m *memory) fill(l Layout, epoch uint32) error {
 
 // sum reads the pages at the slots given. order is the pages by ascending slot,
 // nil where that is their own.
-func (m *memory) sum(sums pageSums, l Layout, order []uint32, slot func(int) int) error {
+func (m *memory) sum(ctx context.Context, sums pageSums, l Layout, order []uint32, slot func(int) int) error {
 	if m.host != nil {
-		sums.compute(m.host.Bytes(), l, slot)
-		return nil
+		return sums.compute(ctx, m.host.Bytes(), l, slot)
 	}
-	return m.walk(l, order, slot, func(at int64, chunk []byte, pages []pagePlace) error {
+	return m.walk(ctx, l, order, slot, func(at int64, chunk []byte, pages []pagePlace) error {
 		if n, err := m.exported.ReadAt(chunk, at); n < len(chunk) {
 			return err
 		}
@@ -127,12 +130,15 @@ func (p pagePlace) in(chunk []byte, l Layout) []byte { return chunk[p.at : p.at+
 
 // walk gives a chunk of the memory's size and place after the other that hold
 // all pages, in ascending order, and the pages in each.
-func (m *memory) walk(l Layout, order []uint32, slot func(int) int, visit func(at int64, chunk []byte, pages []pagePlace) error) error {
+func (m *memory) walk(ctx context.Context, l Layout, order []uint32, slot func(int) int, visit func(at int64, chunk []byte, pages []pagePlace) error) error {
 	if m.chunk == nil {
 		m.chunk = make([]byte, min(l.Span(), uint64(max(chunkSize, l.PageSize))))
 	}
 	var pages []pagePlace
 	for i := 0; i < l.Pages; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		pages = pages[:0]
 		var start, end int
 		for ; i < l.Pages; i++ {
@@ -198,7 +204,7 @@ func tryMemory(e *engine.Engine, from dmabuf.Exporter) error {
 	if err := from.Available(); err != nil {
 		return err
 	}
-	m, err := newMemory(from, uint64(os.Getpagesize()))
+	m, err := newMemory(context.Background(), from, uint64(os.Getpagesize()))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -40,7 +41,7 @@ func TestCopiedMemoryHoldsTheSame(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v", l), func(t *testing.T) {
 			const epoch = 3
-			host, err := newMemory(nil, l.Span())
+			host, err := newMemory(t.Context(), nil, l.Span())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,7 +49,7 @@ func TestCopiedMemoryHoldsTheSame(t *testing.T) {
 			p := &plain{mem: make([]byte, l.Span())}
 			copied := &memory{exported: p}
 			for _, m := range []*memory{host, copied} {
-				if err := m.fill(l, epoch); err != nil {
+				if err := m.fill(t.Context(), l, epoch); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -62,7 +63,7 @@ func TestCopiedMemoryHoldsTheSame(t *testing.T) {
 				if name == "target" {
 					order = copied.order(l, slot)
 				}
-				if err := errors.Join(host.sum(a, l, nil, slot), copied.sum(b, l, order, slot)); err != nil {
+				if err := errors.Join(host.sum(t.Context(), a, l, nil, slot), copied.sum(t.Context(), b, l, order, slot)); err != nil {
 					t.Fatal(err)
 				}
 				if !bytes.Equal(a, b) {
@@ -109,7 +110,7 @@ func (u *usedMemory) Close() error {
 func TestNoPageOfAnEarlierTransferIsLeft(t *testing.T) {
 	for _, size := range []uint64{64, 4096, chunkSize, 3*chunkSize + 64} {
 		u := used{given: new(usedMemory)}
-		m, err := newMemory(u, size)
+		m, err := newMemory(t.Context(), u, size)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func TestNoPageOfAnEarlierTransferIsLeft(t *testing.T) {
 		}
 	}
 	u := used{given: &usedMemory{refuse: errors.ErrUnsupported}}
-	if m, err := newMemory(u, 4096); !errors.Is(err, errors.ErrUnsupported) || m != nil || !u.given.closed {
+	if m, err := newMemory(t.Context(), u, 4096); !errors.Is(err, errors.ErrUnsupported) || m != nil || !u.given.closed {
 		t.Errorf("memory that no CPU reaches: %v, closed %v", err, u.given.closed)
 	}
 }
@@ -143,5 +144,34 @@ func TestMemoryThatIsNotThere(t *testing.T) {
 		if !errors.Is(err, dmabuf.ErrNoDevice) {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// TestWorkOnMemoryEnds: filling, comparing and clearing many pages ends with the
+// context.
+func TestWorkOnMemoryEnds(t *testing.T) {
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(ErrCancelled)
+	l := Layout{PageSize: 4096, Pages: 1000, Stride: 1}
+	host, err := newMemory(t.Context(), nil, l.Span())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.close()
+	p := &plain{mem: make([]byte, l.Span())}
+	for _, m := range []*memory{host, {exported: p}} {
+		if err := m.fill(ended, l, 1); !errors.Is(err, ErrCancelled) {
+			t.Errorf("fill: %v", err)
+		}
+		if err := m.sum(ended, newPageSums(l.Pages), l, nil, l.SourceSlot); !errors.Is(err, ErrCancelled) {
+			t.Errorf("sum: %v", err)
+		}
+	}
+	u := used{given: new(usedMemory)}
+	if _, err := newMemory(ended, u, 4096); !errors.Is(err, ErrCancelled) || !u.given.closed {
+		t.Errorf("clear: %v", err)
+	}
+	if p.copies+u.given.copies > 0 {
+		t.Errorf("%d copies for one who had gone", p.copies+u.given.copies)
 	}
 }

@@ -86,9 +86,9 @@ func TestChecksumsKnowPagesApart(t *testing.T) {
 	mem := make([]byte, l.Span())
 	seen := make(map[uint32]bool)
 	for epoch := range uint32(3) {
-		fill(mem, l, epoch)
+		fill(t.Context(), mem, l, epoch)
 		sums := newPageSums(l.Pages)
-		sums.compute(mem, l, l.SourceSlot)
+		sums.compute(t.Context(), mem, l, l.SourceSlot)
 		for i := range l.Pages {
 			if seen[sums.at(i)] {
 				t.Fatalf("page %d of epoch %d has another's sum", i, epoch)
@@ -106,7 +106,7 @@ func TestChecksumsKnowPagesApart(t *testing.T) {
 	}
 	// The published check value of CRC-32C.
 	check := newPageSums(1)
-	check.compute([]byte("123456789"), Layout{PageSize: 9, Pages: 1, Stride: 1}, func(int) int { return 0 })
+	check.compute(t.Context(), []byte("123456789"), Layout{PageSize: 9, Pages: 1, Stride: 1}, func(int) int { return 0 })
 	if check.at(0) != 0xe3069283 {
 		t.Errorf("CRC-32C of 123456789 is %#x", check.at(0))
 	}

@@ -60,7 +60,7 @@ func (r *incoming) agree() (err error) {
 	r.tell(StageRegister)
 	r.keep()
 	defer r.kept()
-	if r.memory, err = newMemory(r.n.o.Memory, l.Span()); err != nil {
+	if r.memory, err = newMemory(r.ctx, r.n.o.Memory, l.Span()); err != nil {
 		return err
 	}
 	if err := r.memory.register(r.n.engine); err != nil {
@@ -169,7 +169,7 @@ func (r *incoming) compare() error {
 			return err
 		}
 	}
-	if err := r.memory.sum(r.mine, r.layout, r.order, r.target); err != nil {
+	if err := r.memory.sum(r.ctx, r.mine, r.layout, r.order, r.target); err != nil {
 		return err
 	}
 	r.kept()

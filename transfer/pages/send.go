@@ -72,7 +72,7 @@ func (n *Node) To(ctx context.Context, addrs []string, o SendOptions) ([]*Result
 	to := make([]*outgoing, len(addrs))
 	errs := make([]error, len(addrs))
 	all.join(ctx, addrs, to, errs)
-	err := all.run(to, errs)
+	err := all.run(ctx, to, errs)
 	each(to, func(i int, out *outgoing) {
 		if errs[i] == nil {
 			errs[i] = err
@@ -175,12 +175,12 @@ func (a *sender) share(to []*outgoing) {
 
 // run goes through the rounds with all receivers. Those that fail have their error in
 // errs, and take no more part; the error it gives is this side's own.
-func (a *sender) run(to []*outgoing, errs []error) (err error) {
+func (a *sender) run(ctx context.Context, to []*outgoing, errs []error) (err error) {
 	if together(errs) != nil && !slices.ContainsFunc(to, func(o *outgoing) bool { return o != nil }) {
 		return nil
 	}
 	defer each(to, func(_ int, out *outgoing) { out.kept() })
-	if a.memory, err = newMemory(a.n.o.Memory, a.o.Layout.Span()); err != nil {
+	if a.memory, err = newMemory(ctx, a.n.o.Memory, a.o.Layout.Span()); err != nil {
 		return err
 	}
 	if err := a.memory.register(a.n.engine); err != nil {
@@ -205,10 +205,10 @@ func (a *sender) run(to []*outgoing, errs []error) (err error) {
 			out.tell(StageFill)
 			return nil
 		})
-		if err := a.memory.fill(a.o.Layout, uint32(epoch)); err != nil {
+		if err := a.memory.fill(ctx, a.o.Layout, uint32(epoch)); err != nil {
 			return err
 		}
-		if err := a.memory.sum(a.sums, a.o.Layout, nil, a.o.Layout.SourceSlot); err != nil {
+		if err := a.memory.sum(ctx, a.sums, a.o.Layout, nil, a.o.Layout.SourceSlot); err != nil {
 			return err
 		}
 		round((*outgoing).round)

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash/crc32"
@@ -27,20 +28,32 @@ func (s pageSums) digest() [digestSize]byte { return sha256.Sum256(s) }
 func (s pageSums) sum(page int, bytes []byte) { s.set(page, crc32.Checksum(bytes, castagnoli())) }
 
 // compute sums the pages that lie in mem at the slots given.
-func (s pageSums) compute(mem []byte, l Layout, slot func(int) int) {
-	for i := range l.Pages {
+func (s pageSums) compute(ctx context.Context, mem []byte, l Layout, slot func(int) int) error {
+	return l.each(ctx, func(i int) {
 		at := slot(i) * l.PageSize
 		s.sum(i, mem[at:at+l.PageSize])
+	})
+}
+
+// each calls f for each page, until the context ends: all of them may take minutes.
+func (l Layout) each(ctx context.Context, f func(page int)) error {
+	look := max(1, chunkSize/l.PageSize) // a page may be 64 bytes
+	for i := range l.Pages {
+		if i%look == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		f(i)
 	}
+	return nil
 }
 
 // fill writes bytes into the source pages that tell seed, epoch, page and place
 // apart: a page that is missing, stale or in another's slot has another sum.
-func fill(mem []byte, l Layout, epoch uint32) {
-	for i := range l.Pages {
+func fill(ctx context.Context, mem []byte, l Layout, epoch uint32) error {
+	return l.each(ctx, func(i int) {
 		at := l.SourceSlot(i) * l.PageSize
 		fillPage(mem[at:at+l.PageSize], l, epoch, i)
-	}
+	})
 }
 
 func fillPage(page []byte, l Layout, epoch uint32, i int) {
