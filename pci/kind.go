@@ -151,10 +151,21 @@ func kindOf(d *Device) Kind {
 	return Other
 }
 
-// integrated tells the graphics of Intel's processors, which have no memory of their
-// own: since 2010 they are device 2 of the root bus.
+// integrated tells the graphics of processors, which have no memory of their own.
+// Intel's are device 2 of the root bus since 2010. AMD's are below a bridge, and what
+// the firmware sets aside for them looks like a card's memory, so only their numbers
+// tell them: all that AMD has numbered below 2000, and 96xx to 99xx, are parts of a
+// processor or chipset (pci.ids). MI300A, whose memory is its own, has another class.
 func integrated(d *Device) bool {
-	return d.Vendor == intel && d.Class>>16 == 0x03 && d.Parent == nil && d.Address.Bus == 0 && d.Address.Device == 2
+	switch {
+	case d.Class>>16 != 0x03:
+		return false
+	case d.Vendor == intel:
+		return d.Parent == nil && d.Address.Bus == 0 && d.Address.Device == 2
+	case d.Vendor == amd:
+		return d.Product < 0x2000 || d.Product >= 0x9600 && d.Product < 0x9a00
+	}
+	return false
 }
 
 // managed tells vendors whose displays belong to a management controller.

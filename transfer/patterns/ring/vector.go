@@ -57,8 +57,11 @@ const maxChunks = 512
 // of one length in the same order, and meanwhile do nothing else in the ring.
 func (r *Ring) Vector(ctx context.Context, region *engine.Region, host []byte, mem Memory) (*Vector, error) {
 	v := &Vector{r: r, region: region, mem: mem, host: floats(host, len(host)/4)}
-	if host == nil && mem == nil {
+	switch {
+	case host == nil && mem == nil:
 		return nil, errors.New("ring: a vector needs memory")
+	case host != nil && v.host == nil:
+		return nil, fmt.Errorf("ring: a vector needs memory for an element at least, which is 4 bytes; it has %d", len(host))
 	}
 	if r.err != nil {
 		return nil, fmt.Errorf("ring: the ring has ended: %w", r.err)

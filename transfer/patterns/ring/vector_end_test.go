@@ -3,12 +3,25 @@ package ring_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/peerdirect/peerdirect/transfer/engine"
 	"github.com/peerdirect/peerdirect/transfer/patterns/ring"
 )
+
+// TestVectorOfNothing: memory that holds no element makes no vector.
+func TestVectorOfNothing(t *testing.T) {
+	g := newRig(t, 2, patience, 100)
+	for _, host := range [][]byte{nil, {}, make([]byte, 3)} {
+		for i, r := range g.rings {
+			if v, err := r.Vector(within(t), nil, host, nil); v != nil || err == nil || !strings.Contains(err.Error(), "needs memory") {
+				t.Errorf("node %d, %d bytes: %v", i, len(host), err)
+			}
+		}
+	}
+}
 
 // TestVectorsEnd: a node that dies, memory that breaks, and nodes that do not do the
 // same end the operation at all of them.
