@@ -24,6 +24,7 @@ type Buffer struct {
 	mu      sync.RWMutex // read while the descriptor is in use
 	fd      int          // plus one: a zero Buffer has none
 	holds   int          // registrations that said so
+	held    bool         // there was one
 	cleanup runtime.Cleanup
 	onClose func() // what the descriptor stood on; set before anybody else sees the buffer
 }
@@ -109,6 +110,7 @@ func (b *Buffer) Hold() (release func(), err error) {
 			Detail: "its driver takes one registration for each descriptor; export the memory once more for the next"}
 	}
 	b.holds++
+	b.held = true
 	var once sync.Once
 	return func() {
 		once.Do(func() {
@@ -123,7 +125,8 @@ func (b *Buffer) Hold() (release func(), err error) {
 
 // Close gives the descriptor up as Closing says; a second call does nothing.
 // With CloseAfterDeregister it answers EBUSY while registrations hold the
-// buffer.
+// buffer. With CloseNever it closes the descriptor of a buffer that was not held
+// once: the driver takes back only what a NIC was attached to.
 func (b *Buffer) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,7 +141,7 @@ func (b *Buffer) Close() error {
 	if b.onClose != nil {
 		defer b.onClose()
 	}
-	if b.Closing == CloseNever {
+	if b.Closing == CloseNever && b.held {
 		return nil
 	}
 	// Linux frees the number whatever close answers, so it is never repeated.

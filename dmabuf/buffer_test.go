@@ -68,6 +68,18 @@ func TestBuffersCloseByTheirRule(t *testing.T) {
 	}
 }
 
+// TestADescriptorThatNoNICSawIsClosed: no driver takes it back.
+func TestADescriptorThatNoNICSawIsClosed(t *testing.T) {
+	leavesNothing(t)
+	fd := anyFD(t)
+	b := newBuffer(fd, "neuron:0", 0, 1, CloseNever)
+	for range 2 {
+		if err := b.Close(); err != nil || isOpen(fd) {
+			t.Errorf("%v, open %v", err, isOpen(fd))
+		}
+	}
+}
+
 func TestABufferOfOneImporterIsRegisteredOnce(t *testing.T) {
 	b := newBuffer(anyFD(t), "neuron:0", 0, 1, CloseAnyTime)
 	defer b.Close()

@@ -92,6 +92,7 @@ const (
 	// keeps the compute device open).
 	CloseAfterDeregister
 	// CloseNever: the driver closes it when the registration goes (Neuron).
-	// Buffer.Close then only forgets it.
+	// Buffer.Close then only forgets it, unless no registration was tried. One that
+	// failed before the NIC was attached leaves the descriptor open: nothing tells.
 	CloseNever
 )
