@@ -183,8 +183,8 @@ func (p *Peer) Withdraw(ctx context.Context, name string) error {
 	}
 }
 
-// maxGrants is how many regions a peer may name.
-const maxGrants = 1 << 16
+// maxGrants is how many regions a peer may name: with MaxRails, 50 MiB of keys.
+const maxGrants = 1 << 14
 
 // granted takes the peer's description of a region.
 func (p *Peer) granted(m *message) error {
