@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/peerdirect/peerdirect/internal/life"
 )
 
 // Buffer is an exported dma-buf and the bytes of it that were asked for. It is
@@ -32,8 +34,8 @@ type Buffer struct {
 // newBuffer takes a descriptor over, from the moment it is called.
 func newBuffer(fd int, exporter string, offset, length uint64, closing Closing) *Buffer {
 	b := &Buffer{Exporter: exporter, Offset: offset, Length: length, Closing: closing, fd: fd + 1}
-	count("buffer", 1)
-	b.cleanup = watchLeak(b, fmt.Sprintf("buffer of %s, descriptor %d", exporter, fd))
+	objects.Count("buffer", 1)
+	b.cleanup = life.Watch(objects, b, fmt.Sprintf("buffer of %s, descriptor %d", exporter, fd))
 	return b
 }
 
@@ -157,7 +159,7 @@ func (b *Buffer) forget() (fd int) {
 	fd = b.fd - 1
 	b.fd = 0
 	b.cleanup.Stop()
-	count("buffer", -1)
+	objects.Count("buffer", -1)
 	return fd
 }
 

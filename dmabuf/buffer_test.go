@@ -204,7 +204,7 @@ func TestLostBuffersAreReported(t *testing.T) {
 		t.Errorf("open %v, live %d", isOpen(fd), n)
 	}
 	unix.Close(fd)
-	count("buffer", -1)
+	objects.Count("buffer", -1)
 }
 
 // Memory of an accelerator is watched as the host's is.
@@ -224,5 +224,5 @@ func TestLostMemoryIsReported(t *testing.T) {
 		t.Errorf("reported %q", text)
 	}
 	unix.Close(fd)
-	count("memory", -1)
+	objects.Count("memory", -1)
 }

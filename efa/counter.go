@@ -48,7 +48,7 @@ func (d *Device) CreateCounter(o CounterOptions) (*Counter, error) {
 	}
 	var err error
 	if c.ctl, err = d.ctl.createCounter(o); err != nil {
-		c.detach(true)
+		c.detach()
 		return nil, err
 	}
 	return c, nil
@@ -57,9 +57,9 @@ func (d *Device) CreateCounter(o CounterOptions) (*Counter, error) {
 // AttachCounter has operations of the endpoint feed the counter, which cannot be
 // closed before the endpoint.
 func (ep *Endpoint) AttachCounter(c *Counter, ops CounterOps) error {
-	ep.mu.Lock()
-	defer ep.mu.Unlock()
-	if ep.closed {
+	ep.life.Lock()
+	defer ep.life.Unlock()
+	if ep.life.Closed() {
 		return &Error{Op: "attach counter", Object: ep.describe(), Err: ErrClosed}
 	}
 	if err := c.hold("attach counter", &ep.object); err != nil {
@@ -69,7 +69,7 @@ func (ep *Endpoint) AttachCounter(c *Counter, ops CounterOps) error {
 		c.drop(&ep.object)
 		return err
 	}
-	ep.parents = append(ep.parents, &c.object)
+	ep.life.Rest(&c.life, nil)
 	return nil
 }
 
@@ -90,9 +90,9 @@ func (c *Counter) Add(done, failed uint64) error {
 }
 
 func (c *Counter) call(op string, f func() error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+	c.life.Lock()
+	defer c.life.Unlock()
+	if c.life.Closed() {
 		return &Error{Op: op, Object: c.dev.describe(c.name()), Err: ErrClosed}
 	}
 	return f()

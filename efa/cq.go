@@ -45,7 +45,7 @@ type CQ struct {
 	ctl      queue
 	ring     *cqRing // nil: the library polls
 	opts     CQOptions
-	reserved int // requests of the endpoints that use it; guarded by mu
+	reserved int // requests of the endpoints that use it; guarded by life
 	shut     atomic.Bool
 	armed    bool // an event was asked for and has not been taken
 	// early is what Wait found while it asked the library, for the next Poll.
@@ -72,7 +72,7 @@ func (d *Device) CreateCQ(o CQOptions) (*CQ, error) {
 	}
 	var err error
 	if q.ctl, err = d.ctl.createCQ(o); err != nil {
-		q.detach(true)
+		q.detach()
 		return nil, err
 	}
 	if m := q.ctl.ring(); m != nil {
@@ -171,8 +171,8 @@ func (q *CQ) arm() (ready bool, err error) {
 // reserve keeps room for an endpoint's requests, so that the queue cannot
 // overflow.
 func (q *CQ) reserve(n int) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.life.Lock()
+	defer q.life.Unlock()
 	if have := q.ctl.depth() - q.reserved; n > have {
 		return &Error{Op: "create endpoint", Object: q.describe(), Err: ErrQueueFull,
 			Detail: fmt.Sprintf("the endpoint may have %d requests in flight, and the completion queue has room for %d: make it deeper", n, have)}
@@ -182,9 +182,9 @@ func (q *CQ) reserve(n int) error {
 }
 
 func (q *CQ) release(n int) {
-	q.mu.Lock()
+	q.life.Lock()
 	q.reserved -= n
-	q.mu.Unlock()
+	q.life.Unlock()
 }
 
 func (q *CQ) describe() string { return q.dev.describe(q.name()) }

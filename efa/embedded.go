@@ -62,17 +62,17 @@ type embedded struct {
 	resets atomic.Uint32
 }
 
-// life is what an object remembers of its device: a reset takes all objects with
+// birth is what an object remembers of its device: a reset takes all objects with
 // it, and their numbers may be others' since.
-type life struct {
+type birth struct {
 	e    *embedded
 	born uint32
 }
 
-func (e *embedded) born() life { return life{e, e.resets.Load()} }
+func (e *embedded) born() birth { return birth{e, e.resets.Load()} }
 
 // end destroys an object, unless it went with its device.
-func (l life) end(op string, destroy func() error) error {
+func (l birth) end(op string, destroy func() error) error {
 	if l.e.resets.Load() != l.born {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (e *embedded) close() error {
 
 // softDomain is a protection domain.
 type softDomain struct {
-	life
+	birth
 	pd uint16
 }
 
@@ -160,7 +160,7 @@ func (d *softDomain) close() error {
 // softRegion is a memory region: contiguous, so that the device checks ranges
 // and no pages.
 type softRegion struct {
-	life
+	birth
 	info device.MRInfo
 }
 
@@ -172,7 +172,7 @@ func (d *softDomain) register(mem []byte, iova uint64, access Access) (region, e
 	if err != nil {
 		return nil, d.e.failed("register", fmt.Sprintf("%s, %d bytes, access %v", d.e.dev.Name(), len(mem), access), err)
 	}
-	return &softRegion{d.life, info}, nil
+	return &softRegion{d.birth, info}, nil
 }
 
 func address(p unsafe.Pointer) uint64 { return uint64(uintptr(p)) }
@@ -189,7 +189,7 @@ func (r *softRegion) close() error {
 
 // softHandle is an address handle.
 type softHandle struct {
-	life
+	birth
 	pd, ah uint16
 }
 
@@ -198,7 +198,7 @@ func (d *softDomain) createAH(gid GID) (handle, error) {
 	if err != nil {
 		return nil, d.e.failed("create ah", fmt.Sprintf("%s to %v", d.e.dev.Name(), gid), err)
 	}
-	return &softHandle{d.life, d.pd, ah}, nil
+	return &softHandle{d.birth, d.pd, ah}, nil
 }
 
 func (h *softHandle) number() uint16 { return h.ah }
@@ -209,7 +209,7 @@ func (h *softHandle) close() error {
 
 // softPair is a queue pair.
 type softPair struct {
-	life
+	birth
 	resp       wire.CreateQPResp
 	send, recv wqMemory
 	maxRecv    int
@@ -218,7 +218,7 @@ type softPair struct {
 
 func (d *softDomain) createQP(o qpOptions) (queuePair, error) {
 	e, a := d.e, d.e.dev.Attr()
-	p := &softPair{life: d.life}
+	p := &softPair{birth: d.birth}
 	p.send = wqMemory{
 		entry: entrySize(o.MaxInline, o.InlineWrite), count: powerOfTwo(o.MaxSend),
 		wideIDs: a.Device.Caps&wire.CapSQReqID64 != 0,

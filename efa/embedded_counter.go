@@ -10,14 +10,14 @@ import (
 // softCounter is two event counters of a device in this process: of successes,
 // and of failures.
 type softCounter struct {
-	life
+	birth
 	handles [2]uint32
 	words   [2]*uint64
 	keep    [2][]byte
 }
 
 func (e *embedded) createCounter(o CounterOptions) (counter, error) {
-	c := &softCounter{life: e.born()}
+	c := &softCounter{birth: e.born()}
 	for i, m := range []*CounterMemory{o.Done, o.Failed} {
 		c.keep[i] = aligned(8, 8)
 		if m != nil {

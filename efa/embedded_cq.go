@@ -12,7 +12,7 @@ import (
 
 // softCQ is a completion queue of a device in this process.
 type softCQ struct {
-	life
+	birth
 	resp   wire.CreateCQResp
 	memory cqMemory
 	// event holds the one event that says there is something to poll; gone is
@@ -26,7 +26,7 @@ func (e *embedded) createCQ(o CQOptions) (queue, error) {
 	if p := e.path(); !p.Direct {
 		return nil, &Error{Op: "create cq", Object: object, Err: ErrUnsupported, Detail: p.Reason}
 	}
-	q := &softCQ{life: e.born(), event: make(chan struct{}, 1), gone: make(chan struct{})}
+	q := &softCQ{birth: e.born(), event: make(chan struct{}, 1), gone: make(chan struct{})}
 	q.memory = cqMemory{entry: cqeBytes, count: powerOfTwo(max(o.Depth, 2)), armed: o.Notify}
 	if most := int(e.dev.Attr().Queue1.MaxCQDepth); q.memory.count > most {
 		return nil, &Error{Op: "create cq", Object: object, Err: errInvalid, Detail: tooDeep(o.Depth, most)}

@@ -36,7 +36,7 @@ func (d *softDomain) registerDMABuf(fd int, offset, length, iova uint64, access 
 		unix.Munmap(mapped)
 		return nil, d.e.failed("register dma-buf", fmt.Sprintf("%s, %d bytes, access %v", d.e.dev.Name(), length, access), err)
 	}
-	return &mappedRegion{softRegion{d.life, info}, mapped}, nil
+	return &mappedRegion{softRegion{d.birth, info}, mapped}, nil
 }
 
 // mapDMABuf maps the pages that hold length bytes at offset of a dma-buf, and

@@ -153,7 +153,7 @@ func (d *Device) create(o SRDOptions, ud bool) (_ *Endpoint, err error) {
 	if err = ep.attach("create endpoint", kind, parents...); err != nil {
 		return nil, err
 	}
-	undo = append(undo, func() error { ep.detach(true); return nil })
+	undo = append(undo, func() error { ep.detach(); return nil })
 	ep.ctl, err = o.PD.ctl.createQP(qpOptions{SRDOptions: o, ud: ud, send: ep.cq.ctl, recv: ep.rcq.ctl})
 	if err != nil {
 		return nil, err
@@ -275,9 +275,9 @@ func (ep *Endpoint) Wait(ctx context.Context) error { return ep.cq.Wait(ctx) }
 
 // State asks the device for the endpoint's state.
 func (ep *Endpoint) State() (State, error) {
-	ep.mu.Lock()
-	defer ep.mu.Unlock()
-	if ep.closed {
+	ep.life.Lock()
+	defer ep.life.Unlock()
+	if ep.life.Closed() {
 		return StateOther, &Error{Op: "query", Object: ep.describe(), Err: ErrClosed}
 	}
 	return ep.ctl.state()
@@ -286,9 +286,9 @@ func (ep *Endpoint) State() (State, error) {
 // Fail moves the endpoint to the error state: everything posted completes, once,
 // as StatusFlushed or as what became of it, and nothing more is taken.
 func (ep *Endpoint) Fail() error {
-	ep.mu.Lock()
-	defer ep.mu.Unlock()
-	if ep.closed {
+	ep.life.Lock()
+	defer ep.life.Unlock()
+	if ep.life.Closed() {
 		return &Error{Op: "modify", Object: ep.describe(), Err: ErrClosed}
 	}
 	ep.send.stop(inError)

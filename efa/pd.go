@@ -24,7 +24,7 @@ func (d *Device) AllocPD() (*PD, error) {
 	}
 	var err error
 	if pd.ctl, err = d.ctl.allocPD(); err != nil {
-		pd.detach(true)
+		pd.detach()
 		return nil, err
 	}
 	return pd, nil
@@ -88,7 +88,7 @@ func (pd *PD) register(length, iova uint64, access Access, mem []byte, make func
 	}
 	var err error
 	if mr.ctl, err = make(); err != nil {
-		mr.detach(true)
+		mr.detach()
 		return nil, err
 	}
 	mr.lkey, mr.rkey = mr.ctl.keys()
@@ -147,9 +147,9 @@ const (
 
 // Interconnects asks over which interconnects the region is reached.
 func (m *MR) Interconnects() (Interconnects, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
+	m.life.Lock()
+	defer m.life.Unlock()
+	if m.life.Closed() {
 		return Interconnects{}, &Error{Op: "efadv_query_mr", Object: m.name(), Err: ErrClosed}
 	}
 	return m.ctl.interconnects()
@@ -191,7 +191,7 @@ func (pd *PD) CreateAH(gid GID) (*AH, error) {
 	}
 	var err error
 	if ah.ctl, err = pd.ctl.createAH(gid); err != nil {
-		ah.detach(true)
+		ah.detach()
 		return nil, err
 	}
 	ah.word.Store(uint64(ah.ctl.number()) << 32)

@@ -14,9 +14,9 @@ import (
 func unconnected(o QPOptions) *QP {
 	o.defaults()
 	q := &QP{dev: &Device{info: DeviceInfo{Name: "test0"}}, opts: o, maxSend: o.MaxSend, maxRecv: o.MaxRecv}
-	q.tag = new(tag)
-	name := "qp RC 1"
-	q.tag.label.Store(&name)
+	if err := q.attach("test", "qp RC 1"); err != nil {
+		panic(err)
+	}
 	return q
 }
 

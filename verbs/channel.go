@@ -102,9 +102,9 @@ func (d *Device) CreateChannel() (*Channel, error) {
 // Wait waits for the next event and gives the queue that raised it. Arm the
 // queue (RequestNotify), poll it once, then wait.
 func (c *Channel) Wait(ctx context.Context) (*CQ, error) {
-	c.mu.Lock()
+	c.life.Lock()
 	file := c.file
-	c.mu.Unlock()
+	c.life.Unlock()
 	if file == nil {
 		return nil, &Error{Verb: "ibv_get_cq_event", Object: c.describe(), Err: ErrClosed}
 	}

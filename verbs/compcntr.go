@@ -144,20 +144,19 @@ func (c *CompletionCounter) made(verb string, p *C.struct_vb_comp_cntr, err erro
 // AttachCounter has operations of the queue pair feed a counter. The counter
 // cannot be closed before the queue pair.
 func (q *QP) AttachCounter(c *CompletionCounter, ops CounterOps) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.life.Lock()
+	defer q.life.Unlock()
 	if q.qp == nil {
 		return &Error{Verb: "ibv_qp_attach_comp_cntr", Object: q.describe(), Err: ErrClosed}
 	}
-	if err := c.hold("ibv_qp_attach_comp_cntr", q.tag); err != nil {
+	if err := c.hold("ibv_qp_attach_comp_cntr", &q.object); err != nil {
 		return err
 	}
 	if rc := C.vb_attach_cntr(q.qp, c.c, C.uint32_t(ops)); rc != 0 {
-		c.drop(q.tag)
+		c.drop(&q.object)
 		return code("ibv_qp_attach_comp_cntr", q.describe(), int(rc), "")
 	}
-	// A fresh slice: the list of parents may be read while it grows.
-	q.parents = append(q.parents[:len(q.parents):len(q.parents)], &c.object)
+	q.life.Rest(&c.life, nil)
 	return nil
 }
 

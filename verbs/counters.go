@@ -77,8 +77,8 @@ func (d *Device) CreateCounters() (*Counters, error) {
 // Attach has the counter at index count something of a flow. A nil flow
 // prepares the set for a rule that is made with it (FlowCount).
 func (c *Counters) Attach(kind CounterKind, index int, f *Flow) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.life.Lock()
+	defer c.life.Unlock()
 	if c.c == nil {
 		return &Error{Verb: "ibv_attach_counters_point_flow", Object: c.describe(), Err: ErrClosed}
 	}

@@ -354,8 +354,8 @@ func (q *CQ) Depth() int { return q.depth }
 
 // Resize changes the number of entries, keeping what is in the queue.
 func (q *CQ) Resize(depth int) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.life.Lock()
+	defer q.life.Unlock()
 	if q.cq == nil {
 		return &Error{Verb: "ibv_resize_cq", Object: q.describe(), Err: ErrClosed}
 	}

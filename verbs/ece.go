@@ -36,8 +36,8 @@ func (q *QP) ECE() (ECE, error) {
 
 // SetECE sets what the peer offers; before the queue pair goes to RTR.
 func (q *QP) SetECE(e ECE) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.life.Lock()
+	defer q.life.Unlock()
 	if q.qp == nil {
 		return &Error{Verb: "ibv_set_ece", Object: q.describe(), Err: ErrClosed}
 	}
@@ -54,8 +54,8 @@ type RateLimit struct {
 
 // SetRateLimit paces the queue pair, which is in RTS.
 func (q *QP) SetRateLimit(l RateLimit) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.life.Lock()
+	defer q.life.Unlock()
 	if q.qp == nil {
 		return &Error{Verb: "ibv_modify_qp_rate_limit", Object: q.describe(), Err: ErrClosed}
 	}

@@ -185,9 +185,9 @@ func (e AsyncEvent) String() string {
 }
 
 func (d *Device) eventFile() (*eventFile, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	d.life.Lock()
+	defer d.life.Unlock()
+	if d.life.Closed() {
 		return nil, &Error{Verb: "ibv_get_async_event", Object: d.info.Name, Err: ErrClosed}
 	}
 	if d.events == nil {

@@ -253,10 +253,10 @@ func drop(t *testing.T, pd *PD) func() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, tag := mr.mr, mr.tag
+	raw, tag := mr.mr, mr.life.Tag()
 	return func() {
 		again := &MR{pd: pd, mr: raw}
-		again.tag, again.parents = tag, []*object{&pd.object}
+		again.life.Adopt(objects, tag, &pd.life)
 		if err := again.Close(); err != nil {
 			t.Error(err)
 		}

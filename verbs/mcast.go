@@ -41,8 +41,8 @@ func (q *UD) LeaveMulticast(group GID, lid uint16) error {
 }
 
 func (q *QP) multicast(verb string, group GID, lid uint16, call func(*C.union_ibv_gid) C.int) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.life.Lock()
+	defer q.life.Unlock()
 	object := fmt.Sprintf("%s group %v", q.describe(), group)
 	if q.qp == nil {
 		return &Error{Verb: verb, Object: object, Err: ErrClosed}

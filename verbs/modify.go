@@ -79,8 +79,8 @@ func (q *QP) State() (QPState, error) {
 // Modify changes the attributes that the mask names. When the kernel refuses,
 // the error names the bits that are missing or too many for the transition.
 func (q *QP) Modify(attr QPAttr, mask AttrMask) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.life.Lock()
+	defer q.life.Unlock()
 	if q.qp == nil {
 		return &Error{Verb: "ibv_modify_qp", Object: q.describe(), Err: ErrClosed}
 	}

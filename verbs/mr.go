@@ -378,21 +378,21 @@ func (m *MR) Rehome(pd *PD) error {
 }
 
 func (m *MR) rereg(flags C.int, pd *PD, mem []byte, access Access) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.life.Lock()
+	defer m.life.Unlock()
 	if m.mr == nil {
 		return &Error{Verb: "ibv_rereg_mr", Object: m.describe(), Err: ErrClosed}
 	}
 	moved := pd != m.pd
 	if moved {
-		if err := pd.hold("ibv_rereg_mr", m.tag); err != nil {
+		if err := pd.hold("ibv_rereg_mr", &m.object); err != nil {
 			return err
 		}
 	}
 	rc, errno := C.vb_rereg(m.mr, flags, pd.pd, unsafe.Pointer(unsafe.SliceData(mem)), C.size_t(len(mem)), C.int(access))
 	if rc != 0 {
 		if moved {
-			pd.drop(m.tag)
+			pd.drop(&m.object)
 		}
 		detail := "the region is as it was"
 		switch rc {
@@ -404,8 +404,8 @@ func (m *MR) rereg(flags C.int, pd *PD, mem []byte, access Access) error {
 		return failed("ibv_rereg_mr", m.describe(), errno, detail)
 	}
 	if moved {
-		m.pd.drop(m.tag)
-		m.pd, m.parents = pd, append([]*object{&pd.object}, m.parents[1:]...)
+		m.life.Rest(&pd.life, &m.pd.life)
+		m.pd = pd
 	}
 	if mem != nil {
 		m.mem, m.length = mem, uint64(len(mem))

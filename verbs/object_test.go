@@ -173,5 +173,5 @@ func TestWhatIsDroppedIsReportedAndBlocksItsParent(t *testing.T) {
 	}
 	runtime.KeepAlive(kept)
 	kept.Close()
-	count("thing", -2) // the dropped one, and its parent that it keeps open
+	objects.Count("thing", -2) // the dropped one, and its parent that it keeps open
 }

@@ -202,8 +202,8 @@ func (s *SRQ) Resize(receives int) error {
 }
 
 func (s *SRQ) modify(a C.struct_ibv_srq_attr, mask C.int) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.life.Lock()
+	defer s.life.Unlock()
 	if s.srq == nil {
 		return &Error{Verb: "ibv_modify_srq", Object: s.describe(), Err: ErrClosed}
 	}

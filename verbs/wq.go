@@ -136,8 +136,8 @@ func (pd *PD) CreateWQ(o WQOptions) (*WQ, error) {
 
 // Modify moves the work queue to another state.
 func (w *WQ) Modify(s WQState) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.life.Lock()
+	defer w.life.Unlock()
 	if w.wq == nil {
 		return &Error{Verb: "ibv_modify_wq", Object: w.describe(), Err: ErrClosed}
 	}
