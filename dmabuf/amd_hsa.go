@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/peerdirect/peerdirect/internal/dl"
 	"github.com/peerdirect/peerdirect/internal/hsa"
 )
 
@@ -88,7 +89,7 @@ func (m *hsaMemory) WriteAt(p []byte, off int64) (int, error) {
 
 // noRuntime says why the runtime did not start.
 func (x *amdExporter) noRuntime(err error) error {
-	var old *hsa.TooOldError
+	var old *dl.TooOldError
 	var failed *hsa.Error
 	switch {
 	case errors.As(err, &failed):

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/peerdirect/peerdirect/internal/dl"
 	"github.com/peerdirect/peerdirect/internal/ze"
 )
 
@@ -74,7 +75,7 @@ func (x *zeExporter) device() (ze.Device, error) {
 
 // noDriver says why Level Zero did not start.
 func (x *zeExporter) noDriver(err error) error {
-	var old *ze.TooOldError
+	var old *dl.TooOldError
 	var failed *ze.Error
 	switch {
 	case errors.As(err, &failed):

@@ -13,7 +13,7 @@ import "C"
 
 import (
 	"fmt"
-	"sync"
+	"unsafe"
 
 	"github.com/peerdirect/peerdirect/internal/dl"
 )
@@ -22,48 +22,20 @@ import (
 // library has the plain name, and is of no use.
 const LibraryName = "libcuda.so.1"
 
-// TooOldError: the library lacks a function that every driver has since CUDA 11.0.
-type TooOldError struct {
-	Path, Missing string
+var library = dl.Runtime{
+	Name:  LibraryName,
+	Load:  func(handle unsafe.Pointer) string { return C.GoString(C.cu_load(handle)) },
+	Start: func() error { return check("cuInit", C.cu_init()) },
 }
 
-func (e *TooOldError) Error() string {
-	return fmt.Sprintf("%s has no %s", e.Path, e.Missing)
-}
-
-// Library loads the driver library once. It is never unloaded.
-var Library = sync.OnceValues(func() (*dl.Library, error) {
-	lib, err := dl.Open(LibraryName)
-	if err != nil {
-		return nil, err
-	}
-	if missing := C.cu_load(lib.Handle()); missing != nil {
-		return nil, &TooOldError{lib.Path(), C.GoString(missing)}
-	}
-	return lib, nil
-})
-
-var initialized struct {
-	sync.Mutex
-	done bool
-}
+// Library loads the driver library once. It is never unloaded. One that lacks what
+// every driver has since CUDA 11.0 is a *dl.TooOldError.
+func Library() (*dl.Library, error) { return library.Library() }
 
 // Init loads the library and starts the driver: half a second or more on a
 // machine with GPUs, nothing the second time. Every other function of the
 // package needs it to have succeeded.
-func Init() error {
-	if _, err := Library(); err != nil {
-		return err
-	}
-	initialized.Lock()
-	defer initialized.Unlock()
-	if initialized.done {
-		return nil
-	}
-	err := check("cuInit", C.cu_init())
-	initialized.done = err == nil
-	return err
-}
+func Init() error { return library.Init() }
 
 // Error is a function of the library that failed.
 type Error struct {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"syscall"
+
+	"github.com/peerdirect/peerdirect/internal/dl"
 )
 
 // StartError tells why the driver did not start, and what to do.
@@ -44,7 +46,7 @@ func (e classed) Unwrap() []error { return []error{e.error, e.class} }
 // Start is Init, with its errors explained: each is a *StartError.
 func Start() error {
 	err := Init()
-	var old *TooOldError
+	var old *dl.TooOldError
 	var failed *Error
 	switch {
 	case err == nil:

@@ -11,7 +11,6 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"syscall"
 	"unsafe"
 
@@ -21,45 +20,19 @@ import (
 // LibraryName is what the runtime's package installs.
 const LibraryName = "libhsa-runtime64.so.1"
 
-// TooOldError: the library lacks a function; dma-bufs came with ROCm 5.6.
-type TooOldError struct {
-	Path, Missing string
+var library = dl.Runtime{
+	Name:  LibraryName,
+	Load:  func(handle unsafe.Pointer) string { return C.GoString(C.hs_load(handle)) },
+	Start: func() error { return check("hsa_init", C.hs_init()) },
 }
 
-func (e *TooOldError) Error() string { return fmt.Sprintf("%s has no %s", e.Path, e.Missing) }
-
-// Library loads the runtime once. It is never unloaded.
-var Library = sync.OnceValues(func() (*dl.Library, error) {
-	lib, err := dl.Open(LibraryName)
-	if err != nil {
-		return nil, err
-	}
-	if missing := C.hs_load(lib.Handle()); missing != nil {
-		return nil, &TooOldError{lib.Path(), C.GoString(missing)}
-	}
-	return lib, nil
-})
-
-var initialized struct {
-	sync.Mutex
-	done bool
-}
+// Library loads the runtime once. It is never unloaded. Dma-bufs came with ROCm 5.6:
+// one that is older is a *dl.TooOldError.
+func Library() (*dl.Library, error) { return library.Library() }
 
 // Init loads the library and starts the runtime, or takes part in the one that
 // other code of the process started. It stays started.
-func Init() error {
-	if _, err := Library(); err != nil {
-		return err
-	}
-	initialized.Lock()
-	defer initialized.Unlock()
-	if initialized.done {
-		return nil
-	}
-	err := check("hsa_init", C.hs_init())
-	initialized.done = err == nil
-	return err
-}
+func Init() error { return library.Init() }
 
 // Status is an hsa_status_t other than success.
 type Status int

@@ -20,45 +20,18 @@ import (
 // LibraryName is what the loader's package installs.
 const LibraryName = "libze_loader.so.1"
 
-// TooOldError: the library lacks a function.
-type TooOldError struct {
-	Path, Missing string
+var library = dl.Runtime{
+	Name:  LibraryName,
+	Load:  func(handle unsafe.Pointer) string { return C.GoString(C.lz_load(handle)) },
+	Start: func() error { return check("zeInit", C.lz_init()) },
 }
-
-func (e *TooOldError) Error() string { return fmt.Sprintf("%s has no %s", e.Path, e.Missing) }
 
 // Library loads the loader once. It is never unloaded.
-var Library = sync.OnceValues(func() (*dl.Library, error) {
-	lib, err := dl.Open(LibraryName)
-	if err != nil {
-		return nil, err
-	}
-	if missing := C.lz_load(lib.Handle()); missing != nil {
-		return nil, &TooOldError{lib.Path(), C.GoString(missing)}
-	}
-	return lib, nil
-})
-
-var initialized struct {
-	sync.Mutex
-	done bool
-}
+func Library() (*dl.Library, error) { return library.Library() }
 
 // Init loads the library and starts the drivers of GPUs. Every other function
 // of the package needs it to have succeeded.
-func Init() error {
-	if _, err := Library(); err != nil {
-		return err
-	}
-	initialized.Lock()
-	defer initialized.Unlock()
-	if initialized.done {
-		return nil
-	}
-	err := check("zeInit", C.lz_init())
-	initialized.done = err == nil
-	return err
-}
+func Init() error { return library.Init() }
 
 // Result is a ze_result_t other than success.
 type Result uint32
