@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerdirect/peerdirect/internal/errname"
 	"github.com/peerdirect/peerdirect/internal/umem"
+	"github.com/peerdirect/peerdirect/internal/uname"
 )
 
 // CheckOptions is a registration that is to be judged before it is tried. The
@@ -150,7 +151,7 @@ func check(o CheckOptions) Report {
 		}
 	}
 	if o.Kernel == "" {
-		request.Kernel = umem.KernelRelease()
+		request.Kernel = uname.Release()
 		request.PageSize = cmp.Or(o.PageSize, uint64(os.Getpagesize()))
 	}
 	r.buffer = request.Buffer

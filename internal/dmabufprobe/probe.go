@@ -14,6 +14,7 @@ import (
 	"github.com/peerdirect/peerdirect/dmabuf"
 	"github.com/peerdirect/peerdirect/internal/errname"
 	"github.com/peerdirect/peerdirect/internal/umem"
+	"github.com/peerdirect/peerdirect/internal/uname"
 )
 
 // Schema names the form of a Matrix in JSON.
@@ -112,7 +113,7 @@ func (m *Matrix) Worst() Verdict {
 // Run tries everything. It fails only where nothing can be tried: an exporter
 // or a device of a name that there is not, or no device at all.
 func Run(ctx context.Context, o Options) (*Matrix, error) {
-	m := &Matrix{Schema: Schema, Kernel: umem.KernelRelease()}
+	m := &Matrix{Schema: Schema, Kernel: uname.Release()}
 	rows, err := exporters(o.Exporters)
 	if err != nil {
 		return nil, err

@@ -16,8 +16,7 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/peerdirect/peerdirect/internal/uname"
 	"github.com/peerdirect/peerdirect/verbs"
 	"github.com/peerdirect/peerdirect/verbs/nldev"
 )
@@ -79,7 +78,9 @@ func Collect(ctx context.Context, o Options) (Inventory, error) {
 	if o.Root == nil {
 		c.root = os.DirFS("/")
 		c.live = true
-		inv.Kernel = kernelRelease()
+		if release := uname.Release(); release != "" {
+			inv.Kernel = &release
+		}
 	}
 	c.open(ctx, &inv)
 	names, err := c.names(ctx)
@@ -306,14 +307,6 @@ func (c *collector) device(ctx context.Context, name string) (Device, bool) {
 		d.Ports[i].choose()
 	}
 	return d, there
-}
-
-func kernelRelease() *string {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return nil
-	}
-	return new(unix.ByteSliceToString(u.Release[:]))
 }
 
 // natural compares names with their numbers as numbers: mlx5_2 before mlx5_10.

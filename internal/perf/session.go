@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/peerdirect/peerdirect/internal/uname"
 	"github.com/peerdirect/peerdirect/verbs"
 	"github.com/peerdirect/peerdirect/verbs/exchange"
-	"golang.org/x/sys/unix"
 )
 
 // Frames of a perf conversation, after the greeting.
@@ -348,12 +348,8 @@ func (s *session) better(ctx context.Context, err error) error {
 
 // thisMachine describes where the side runs.
 func thisMachine(o *Options) *Side {
-	s := &Side{Arch: runtime.GOARCH, Version: o.Version, GIDIndex: Auto, Events: o.Events}
+	s := &Side{Arch: runtime.GOARCH, Version: o.Version, GIDIndex: Auto, Events: o.Events, Kernel: uname.Release()}
 	s.Host, _ = os.Hostname()
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		s.Kernel = unix.ByteSliceToString(u.Release[:])
-	}
 	return s
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/dmabuf"
+	"github.com/peerdirect/peerdirect/internal/uname"
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/mrcache"
 	"golang.org/x/sys/unix"
@@ -210,8 +211,6 @@ const memlockSpare = 2 << 20
 // report begins the report with the conditions.
 func (b *bench) report(limit uint64, why string) {
 	i := b.rail.Info()
-	var u unix.Utsname
-	unix.Uname(&u)
 	memory := transfer.HostMemory
 	if b.o.Memory != nil {
 		memory = b.o.Memory.Name()
@@ -219,7 +218,7 @@ func (b *bench) report(limit uint64, why string) {
 	b.r = &Report{Schema: Schema, Conditions: Conditions{
 		Device: i.Device, NICs: i.NICs, Embedded: i.Embedded, Transport: i.Transport, MaxRegion: i.MaxRegion, Memory: memory,
 		Pool: limit, PoolBy: why, Runs: b.o.Runs, EachMilli: float64(b.o.Each) / 1e6,
-		Kernel: unix.ByteSliceToString(u.Release[:]), Arch: runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0),
+		Kernel: uname.Release(), Arch: runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0),
 	}}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/peerdirect/peerdirect/internal/uname"
 )
 
 // magic is the type of the file system of dma-bufs (linux/magic.h).
@@ -71,21 +73,12 @@ func ReadDevice(root, name string) (driver string, translated bool) {
 	return driver, err == nil && strings.HasPrefix(string(kind), "DMA")
 }
 
-// KernelRelease is this machine's, as uname -r tells it.
-func KernelRelease() string {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(u.Release[:])
-}
-
 // Gather fills in what this machine tells of a registration: the buffer by its
 // descriptor, the driver of the device, the kernel and its page. It is for the
 // time after a failure, and opens files.
 func (r *Request) Gather(fd int, device string) {
 	r.Buffer = ReadBuffer(fd)
 	r.Device.Driver, r.Device.Translated = ReadDevice("/", device)
-	r.Kernel = KernelRelease()
+	r.Kernel = uname.Release()
 	r.PageSize = uint64(os.Getpagesize())
 }

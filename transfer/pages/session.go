@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/efa/device"
+	"github.com/peerdirect/peerdirect/internal/uname"
 	"github.com/peerdirect/peerdirect/transfer/control"
 	"github.com/peerdirect/peerdirect/transfer/engine"
 )
@@ -55,7 +56,7 @@ func (n *Node) connect(ctx context.Context, c *control.Conn, dialled bool, refus
 	s := &session{n: n, control: c, from: c.RemoteAddr().String(), letters: make(chan *letter, 16), rate: newRateLog(), before: n.engine.Stats()}
 	s.result = &Result{Schema: Schema}
 	k := &s.result.Conditions
-	k.Kernel, k.Memory = kernelRelease(), n.hello().Memory
+	k.Kernel, k.Memory = uname.Release(), n.hello().Memory
 	k.Local, k.Remote, k.Peer = c.LocalAddr().String(), s.from, c.Peer()
 	k.TimeoutSec, k.Batch, k.Depth = n.o.Timeout.Seconds(), n.o.Batch, n.o.Depth
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))

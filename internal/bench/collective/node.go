@@ -45,9 +45,7 @@ func newNode(p Place) (*node, error) {
 	if err == nil && p.Memory != nil {
 		err = p.Memory.Available()
 	}
-	if err == nil {
-		n.about, err = n.look()
-	}
+	n.about = n.look()
 	return n, err
 }
 

@@ -4,8 +4,7 @@ import (
 	"cmp"
 	"runtime"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/peerdirect/peerdirect/internal/uname"
 	"github.com/peerdirect/peerdirect/transfer"
 )
 
@@ -89,12 +88,8 @@ type about struct {
 	Kernel string
 }
 
-func (n *node) look() (about, error) {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return about{}, err
-	}
-	return about{Kind: n.Place.Rails.Kind(), Memory: memoryName(n.Memory), CPUs: runtime.GOMAXPROCS(0), Kernel: unix.ByteSliceToString(u.Release[:])}, nil
+func (n *node) look() about {
+	return about{Kind: n.Place.Rails.Kind(), Memory: memoryName(n.Memory), CPUs: runtime.GOMAXPROCS(0), Kernel: uname.Release()}
 }
 
 func (c *Conditions) rails(all []transfer.Info) {
