@@ -72,7 +72,7 @@ type Device struct {
 	Vendor, Product, SubVendor, SubProduct uint16
 	Class                                  uint32 // 24 bits: class, subclass, interface
 	Revision                               uint8
-	VendorName, ProductName                string // of pci.ids; "" is unknown, and until LoadNames
+	VendorName, ProductName                string // of pci.ids; "" is unknown, and until names.Fill
 	Driver                                 string // "" is none, or unknown
 	Slot                                   string // physical slot's label; "" is none
 

@@ -33,7 +33,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Read reads the machine whose root is given: its /sys and what it needs of its
 // /proc. What could be read is in the Topology, what could not is joined in the
 // error, each an *Error; both may be there. Without any PCI device the Topology is
-// nil and the error ErrNoDevice. Links are followed by root: internal/sysroot keeps
+// nil and the error ErrNoDevice. Links are followed by root: capture.Open keeps
 // those of a capture inside it, os.DirFS does not.
 func Read(root fs.FS) (*Topology, error) { return newReader(root).all() }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/peerdirect/peerdirect/internal/outfile"
 	"github.com/peerdirect/peerdirect/pci"
 	"github.com/peerdirect/peerdirect/pci/draw"
+	"github.com/peerdirect/peerdirect/pci/names"
 	"github.com/peerdirect/peerdirect/pci/ncclxml"
 	"github.com/peerdirect/peerdirect/pci/report"
 	"github.com/spf13/cobra"
@@ -48,7 +49,7 @@ func (o *topoOptions) show(cmd *cobra.Command) error {
 		return overridesError(o.overrides, err)
 	}
 	if o.showsNames() {
-		if err := t.LoadNames(o.pciIDs); err != nil && o.pciIDs != "" {
+		if err := names.Fill(t, o.pciIDs); err != nil && o.pciIDs != "" {
 			return err
 		} else if err != nil {
 			warn(cmd.ErrOrStderr(), err, "")

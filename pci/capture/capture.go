@@ -1,8 +1,11 @@
-// Package capture packs what the topology of a machine is read from into a tar
-// that another engineer can read with pci.Read and internal/sysroot: what pci.Read
-// touched while it read the machine, and nothing else. What tells one machine from
-// another of its kind is left out or replaced: serial numbers, UUIDs, GUIDs, MAC
-// addresses.
+// Package capture packs what the topology of a machine is read from into a tar, and
+// opens such tars as system roots: what pci.Read touched while it read the machine,
+// and nothing else. What tells one machine from another of its kind is left out or
+// replaced: serial numbers, UUIDs, GUIDs, MAC addresses.
+//
+// Writing needs no more privilege than pci.Read does: config space beyond the first
+// 64 bytes is for root, and a capture made by another user lacks it. Roots that Open
+// and Read give may be read by several goroutines and need not be closed.
 package capture
 
 import (
@@ -13,8 +16,22 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/peerdirect/peerdirect/internal/sysroot"
 	"github.com/peerdirect/peerdirect/pci"
 )
+
+// Open gives the system root at name, for pci.Read: a folder that is taken as "/", or
+// a tar of one, plain or compressed by gzip, bzip2 or xz, which is read into memory.
+// Links stay inside the root, absolute ones and those with ".." too: a capture of
+// another machine never shows a file of this one. The root also has fs.ReadFileFS,
+// fs.ReadDirFS, fs.StatFS and fs.ReadLinkFS.
+//
+// Errors are fs.PathErrors. A tar of more than 512 MiB, a million files, or with a
+// file of more than 64 MiB is refused.
+func Open(name string) (fs.FS, error) { return sysroot.Open(name) }
+
+// Read is Open of a tar that comes as a stream, for instance over a connection.
+func Read(r io.Reader) (fs.FS, error) { return sysroot.ReadTar(r) }
 
 // Summary is what a capture holds.
 type Summary struct {

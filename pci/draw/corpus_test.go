@@ -11,6 +11,7 @@ import (
 
 	"github.com/peerdirect/peerdirect/internal/sysroot"
 	"github.com/peerdirect/peerdirect/pci"
+	"github.com/peerdirect/peerdirect/pci/names"
 )
 
 // corpus is the folder of the captures; the test is skipped where it is not.
@@ -54,7 +55,7 @@ func TestPicturesOfTheDocs(t *testing.T) {
 	} {
 		t.Run(picture.file, func(t *testing.T) {
 			topo, pairing := capture(t, filepath.Join(folder, picture.machine))
-			if err := topo.LoadNames("testdata/names.ids"); err != nil {
+			if err := names.Fill(topo, "testdata/names.ids"); err != nil {
 				t.Fatal(err)
 			}
 			got := svg(t, topo, pairing, Options{Title: picture.title})

@@ -5,7 +5,7 @@
 // The same topology always gives the same bytes. Names come from another side, as all
 // of a capture does: in text what is not a visible character is escaped, and no line
 // of the tree is wider than it may be. Names of makers and products are printed where
-// Topology.LoadNames has filled them, and their numbers where not.
+// names.Fill has filled them, and their numbers where not.
 package report
 
 import (

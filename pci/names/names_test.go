@@ -1,4 +1,4 @@
-package pci
+package names
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/peerdirect/peerdirect/pci"
 )
 
 const someNames = `# a comment
@@ -55,11 +57,11 @@ func TestNamesOfPciIds(t *testing.T) {
 			if err := os.WriteFile(file, []byte(c.file), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			topo := &Topology{Devices: []*Device{
+			topo := &pci.Topology{Devices: []*pci.Device{
 				{Vendor: 0x15b3, Product: 0x1021}, {Vendor: 0x15b3, Product: 0x1023}, {Vendor: 0x1d0f, Product: 0xefa1},
 				{Vendor: 0x10de, Product: 0x2330}, {Vendor: 0xfffe, Product: 1},
 			}}
-			err := topo.LoadNames(file)
+			err := Fill(topo, file)
 			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Errorf("%v; want %q", err, c.err)
 			}
@@ -77,11 +79,11 @@ func TestNamesOfPciIds(t *testing.T) {
 func TestWithoutPciIds(t *testing.T) {
 	defer func(saved []string) { namesAt = saved }(namesAt)
 	namesAt = []string{filepath.Join(t.TempDir(), "none")}
-	topo := &Topology{Devices: []*Device{{Vendor: 0x15b3}}}
-	if err := topo.LoadNames(""); err != nil || topo.Devices[0].VendorName != "" {
+	topo := &pci.Topology{Devices: []*pci.Device{{Vendor: 0x15b3}}}
+	if err := Fill(topo, ""); err != nil || topo.Devices[0].VendorName != "" {
 		t.Errorf("%q, %v", topo.Devices[0].VendorName, err)
 	}
-	if err := topo.LoadNames(namesAt[0]); !os.IsNotExist(err) {
+	if err := Fill(topo, namesAt[0]); !os.IsNotExist(err) {
 		t.Error(err)
 	}
 }
@@ -90,9 +92,9 @@ func FuzzNames(f *testing.F) {
 	f.Add([]byte(someNames))
 	f.Add([]byte("15b3  \n\t1021  \n\t\n15b3\nC 02"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		topo := &Topology{Devices: []*Device{{Vendor: 0x15b3, Product: 0x1021}}}
-		excerpt, _ := topo.excerpt(bytes.NewReader(data))
-		if _, err := describer(excerpt); err != nil {
+		topo := &pci.Topology{Devices: []*pci.Device{{Vendor: 0x15b3, Product: 0x1021}}}
+		lines, _ := excerpt(topo, bytes.NewReader(data))
+		if _, err := describer(lines); err != nil {
 			t.Error(err)
 		}
 	})

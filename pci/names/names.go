@@ -1,4 +1,10 @@
-package pci
+// Package names gives PCI devices the names of their makers and products, from
+// pci.ids, the list that pciutils and hwdata bring. It is apart from package pci
+// because it reads megabytes and stands on github.com/jaypipes/ghw, which brings
+// net/http along; whoever only asks for distances and rails needs neither.
+//
+// It needs no privilege and no device, keeps nothing open, and builds for Linux.
+package names
 
 import (
 	"bufio"
@@ -10,10 +16,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
 
 	"github.com/jaypipes/ghw"
 	"github.com/jaypipes/pcidb"
 	"golang.org/x/sys/unix"
+
+	"github.com/peerdirect/peerdirect/pci"
 )
 
 // namesAt are the usual places of pci.ids, its own updater's first.
@@ -29,18 +38,20 @@ var namesAt = []string{
 // maxNames bounds pci.ids, which has 1.5 MB in 2026.
 const maxNames = 64 << 20
 
-// LoadNames fills VendorName and ProductName of every device from pci.ids, plain
-// or gzipped; what it does not name stays empty. An empty path is the first of the
-// usual places of this machine that has one, and none is no failure: a package
-// (pci.ids, hwdata) brings it. It reads megabytes, so it is apart from Read. It
-// fills a Topology that nobody else reads meanwhile.
-func (t *Topology) LoadNames(path string) error {
+// Fill sets VendorName and ProductName of every device of t from pci.ids, plain or
+// gzipped; what it does not name stays as it is. An empty path is the first of the
+// usual places of this machine that has one, and none is no failure: a Debian
+// package (pci.ids) brings it. Nobody else reads t meanwhile.
+//
+// A file that was asked for and is not there is fs.ErrNotExist. Where reading fails
+// half-way, what was read before counts, and the error says so.
+func Fill(t *pci.Topology, path string) error {
 	f, err := openNames(path)
 	if f == nil {
 		return err
 	}
 	defer f.Close()
-	excerpt, err := t.excerpt(f)
+	excerpt, err := excerpt(t, f)
 	if err != nil {
 		err = fmt.Errorf("read %s: %w; names it has not shown yet are missing", f.Name(), err)
 	}
@@ -67,7 +78,7 @@ func (t *Topology) LoadNames(path string) error {
 }
 
 // describe gives what ghw says of a modalias; "" is nothing.
-func describe(names *ghw.PCIInfo, d *Device) (vendor, product string) {
+func describe(names *ghw.PCIInfo, d *pci.Device) (vendor, product string) {
 	said := names.ParseDevice(d.Address.String(), fmt.Sprintf("pci:v%08Xd%08Xsv%08Xsd%08Xbc%02Xsc%02Xi%02X",
 		d.Vendor, d.Product, d.SubVendor, d.SubProduct, uint8(d.Class>>16), uint8(d.Class>>8), uint8(d.Class)))
 	if said == nil {
@@ -104,7 +115,7 @@ func openNames(path string) (*os.File, error) {
 // excerpt gives the lines of pci.ids that name a vendor or product of this
 // machine. A cut file or a strange line costs only itself, where ghw's reader
 // panics; and to read all of it takes ten times as long as all the rest.
-func (t *Topology) excerpt(f io.Reader) ([]byte, error) {
+func excerpt(t *pci.Topology, f io.Reader) ([]byte, error) {
 	wanted := map[string]map[string]bool{}
 	for _, d := range t.Devices {
 		vendor := fmt.Sprintf("%04x", d.Vendor)
@@ -138,12 +149,12 @@ func (t *Topology) excerpt(f io.Reader) ([]byte, error) {
 		switch line := bytes.TrimRight(line, "\r\n"); {
 		case len(line) == 0:
 		case line[0] == '\t':
-			if names(line[1:]) && products[string(line[1:5])] {
+			if entry(line[1:]) && products[string(line[1:5])] {
 				out = append(append(out, line...), '\n')
 			}
 		default:
 			products = nil
-			if names(line) {
+			if entry(line) {
 				if products = wanted[string(line[:4])]; products != nil {
 					out = append(append(out, line...), '\n')
 				}
@@ -152,13 +163,13 @@ func (t *Topology) excerpt(f io.Reader) ([]byte, error) {
 	}
 }
 
-// names tells a line that gives a number its name: "15b3  Mellanox Technologies".
-func names(line []byte) bool {
+// entry tells a line that gives a number its name: "15b3  Mellanox Technologies".
+func entry(line []byte) bool {
 	if len(line) < 7 || line[4] != ' ' || line[5] != ' ' {
 		return false
 	}
-	_, ok := hexNumber(string(line[:4]))
-	return ok
+	_, err := strconv.ParseUint(string(line[:4]), 16, 16)
+	return err == nil
 }
 
 // describer makes ghw read the excerpt, and nothing of this machine: its list of
