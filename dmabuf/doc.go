@@ -8,3 +8,8 @@
 // toolkit when it is built. Vendors' libraries are loaded when they are first
 // asked for.
 package dmabuf
+
+import (
+	_ "github.com/peerdirect/peerdirect/internal/needs/cgo"
+	_ "github.com/peerdirect/peerdirect/internal/needs/linux"
+)

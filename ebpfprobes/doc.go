@@ -12,3 +12,5 @@
 // It needs CAP_BPF and CAP_PERFMON, and CAP_SYS_ADMIN (or the older kernels' all-in-one
 // of the same name) for the types of modules; without that it falls back to kprobes.
 package ebpfprobes
+
+import _ "github.com/peerdirect/peerdirect/internal/needs/linux"

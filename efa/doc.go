@@ -44,3 +44,5 @@
 //
 // Hosts are little-endian: amd64 and arm64.
 package efa
+
+import _ "github.com/peerdirect/peerdirect/internal/needs/linux"

@@ -253,9 +253,11 @@ func (ep *Endpoint) Device() *Device { return ep.dev }
 // set.
 func (ep *Endpoint) CQ() *CQ { return ep.cq }
 
-// MaxSend is the number of requests that the send queue holds, MaxRecv that of
-// the receive queue: what was asked for, or more.
+// MaxSend is the number of requests that the send queue holds: what was asked for,
+// or more.
 func (ep *Endpoint) MaxSend() int { return ep.sends }
+
+// MaxRecv is the number of receives that the receive queue holds, likewise.
 func (ep *Endpoint) MaxRecv() int { return ep.recvs }
 
 // Room is how many requests fit into the send queue now; only the goroutine that

@@ -30,6 +30,7 @@ func (k Kind) Device() string {
 // Opener opens rails: [RCOptions], [EFAOptions], a node of an [Embedded], or
 // several of these that make one rail, [NICs].
 type Opener interface {
+	// Kind tells what the rails can be connected to.
 	Kind() Kind
 	// NICs is how many NICs there are to be used.
 	NICs() int

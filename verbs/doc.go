@@ -25,3 +25,8 @@
 // Memory that a device reaches must not be Go's heap: use Buffer, or any
 // mapping or C memory of your own.
 package verbs
+
+import (
+	_ "github.com/peerdirect/peerdirect/internal/needs/cgo"
+	_ "github.com/peerdirect/peerdirect/internal/needs/linux"
+)

@@ -13,7 +13,9 @@ import "unsafe"
 // fabric, and after the devices' own locks. So who unmaps must not call into a
 // device while it keeps others from holding the memory.
 type Memory interface {
+	// Lock takes a shared hold: others may have one, too.
 	Lock()
+	// Unlock ends it.
 	Unlock()
 	// Bytes gives the bytes at a DMA address, n of them or as many as are
 	// contiguous in this process, and nil where nothing is mapped or n <= 0.

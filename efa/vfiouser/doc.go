@@ -25,3 +25,5 @@
 // process by SIGBUS. Nothing that the guest itself can do reaches further than
 // its own device.
 package vfiouser
+
+import _ "github.com/peerdirect/peerdirect/internal/needs/linux"

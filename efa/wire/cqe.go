@@ -32,10 +32,19 @@ func MakeCQEFlags(phase bool, q QueueType, op IOOp, hasImm, unsolicited bool) CQ
 	return CQEFlags(bit(phase, 0) | uint32(q&3)<<1 | bit(hasImm, 3) | uint32(op&7)<<4 | bit(unsolicited, 7))
 }
 
-func (f CQEFlags) Phase() bool       { return f&CQEPhase != 0 }
-func (f CQEFlags) Queue() QueueType  { return QueueType(f >> 1 & 3) }
-func (f CQEFlags) HasImm() bool      { return f&CQEHasImm != 0 }
-func (f CQEFlags) Op() IOOp          { return IOOp(f >> 4 & 7) }
+// Phase gives the phase bit, see [CQEPhase].
+func (f CQEFlags) Phase() bool { return f&CQEPhase != 0 }
+
+// Queue gives the type of the queue that the request was on.
+func (f CQEFlags) Queue() QueueType { return QueueType(f >> 1 & 3) }
+
+// HasImm tells whether an immediate came with a receive.
+func (f CQEFlags) HasImm() bool { return f&CQEHasImm != 0 }
+
+// Op gives the operation.
+func (f CQEFlags) Op() IOOp { return IOOp(f >> 4 & 7) }
+
+// Unsolicited tells of a write with immediate that took no receive.
 func (f CQEFlags) Unsolicited() bool { return f&CQEUnsolicited != 0 }
 
 // MakeCQEWord packs a first word. reqID is the low half of a 64-bit id.
@@ -43,10 +52,17 @@ func MakeCQEWord(reqID uint16, s CompStatus, f CQEFlags) CQEWord {
 	return CQEWord(uint32(reqID) | uint32(s)<<16 | uint32(f)<<24)
 }
 
-func (w CQEWord) ReqID() uint16      { return uint16(w) }
+// ReqID gives the low half of the request id.
+func (w CQEWord) ReqID() uint16 { return uint16(w) }
+
+// Status gives how the request ended.
 func (w CQEWord) Status() CompStatus { return CompStatus(w >> 16) }
-func (w CQEWord) Flags() CQEFlags    { return CQEFlags(w >> 24) }
-func (w CQEWord) Phase() bool        { return w&(1<<24) != 0 }
+
+// Flags gives the flags.
+func (w CQEWord) Flags() CQEFlags { return CQEFlags(w >> 24) }
+
+// Phase gives the phase bit, see [CQEPhase].
+func (w CQEWord) Phase() bool { return w&(1<<24) != 0 }
 
 // Word gives the first word by an ordinary load. To poll a queue that a device
 // writes, load it atomically instead and make a CQEWord of it.
@@ -69,11 +85,20 @@ func (e *CQE) SetRecv(qp, length, ah, srcQP uint16, imm uint32) {
 	le.PutUint64(e[8:], uint64(ah)|uint64(srcQP)<<16|uint64(imm)<<32)
 }
 
-func (e *CQE) Phase() bool        { return e[3]&1 != 0 }
-func (e *CQE) ReqID() uint16      { return le.Uint16(e[0:]) }
+// Phase gives the phase bit, see [CQEPhase].
+func (e *CQE) Phase() bool { return e[3]&1 != 0 }
+
+// ReqID gives the low half of the request id.
+func (e *CQE) ReqID() uint16 { return le.Uint16(e[0:]) }
+
+// Status gives how the request ended.
 func (e *CQE) Status() CompStatus { return CompStatus(e[2]) }
-func (e *CQE) Flags() CQEFlags    { return CQEFlags(e[3]) }
-func (e *CQE) QP() uint16         { return le.Uint16(e[4:]) }
+
+// Flags gives the flags.
+func (e *CQE) Flags() CQEFlags { return CQEFlags(e[3]) }
+
+// QP gives the queue pair whose request it was.
+func (e *CQE) QP() uint16 { return le.Uint16(e[4:]) }
 
 // ReqID64 gives the 64-bit request id of a send completion.
 func (e *CQE) ReqID64() uint64 {

@@ -216,9 +216,14 @@ func MakeCQDoorbell(consumer uint16, sequence uint8, arm bool) CQDoorbell {
 	return CQDoorbell(v)
 }
 
+// Consumer gives the low half of the count of completions read.
 func (d CQDoorbell) Consumer() uint16 { return uint16(d) }
-func (d CQDoorbell) Sequence() uint8  { return uint8(d>>29) & 3 }
-func (d CQDoorbell) Arm() bool        { return d&CQDoorbell(CQDBArm) != 0 }
+
+// Sequence gives the number of the last event received, 2 bits.
+func (d CQDoorbell) Sequence() uint8 { return uint8(d>>29) & 3 }
+
+// Arm tells whether an event is asked for.
+func (d CQDoorbell) Arm() bool { return d&CQDoorbell(CQDBArm) != 0 }
 
 func (r Reg) String() string {
 	if s, ok := regNames[r]; ok {

@@ -20,12 +20,23 @@ func (e *RxEntry) Set(reqID uint16, addr uint64, length uint16, lkey uint32, f R
 	le.PutUint64(e[8:], uint64(reqID)|uint64(length)<<16|uint64(lkey&LKeyMask|uint32(f&(RxFirst|RxLast)))<<32)
 }
 
-func (e *RxEntry) Addr() uint64   { return le.Uint64(e[0:]) }
-func (e *RxEntry) ReqID() uint16  { return le.Uint16(e[8:]) }
+// Addr gives the address of the buffer.
+func (e *RxEntry) Addr() uint64 { return le.Uint64(e[0:]) }
+
+// ReqID gives the request id.
+func (e *RxEntry) ReqID() uint16 { return le.Uint16(e[8:]) }
+
+// Length gives the bytes of the buffer.
 func (e *RxEntry) Length() uint16 { return le.Uint16(e[10:]) }
-func (e *RxEntry) LKey() uint32   { return le.Uint32(e[12:]) & LKeyMask }
-func (e *RxEntry) First() bool    { return e[15]&(1<<6) != 0 }
-func (e *RxEntry) Last() bool     { return e[15]&(1<<7) != 0 }
+
+// LKey gives the local key, 24 bits.
+func (e *RxEntry) LKey() uint32 { return le.Uint32(e[12:]) & LKeyMask }
+
+// First tells whether the entry is a receive's first.
+func (e *RxEntry) First() bool { return e[15]&(1<<6) != 0 }
+
+// Last tells whether the entry is a receive's last.
+func (e *RxEntry) Last() bool { return e[15]&(1<<7) != 0 }
 
 // RxDesc is a receive entry as a value (struct efa_io_rx_desc).
 type RxDesc struct {

@@ -95,16 +95,35 @@ func (e *TxEntry) SetLocal(addr uint64, length, lkey uint32) {
 // Inline gives the room for inline data of a send.
 func (e *TxEntry) Inline() *[MaxInline]byte { return (*[MaxInline]byte)(e[32:64]) }
 
-func (e *TxEntry) ReqID() uint16          { return le.Uint16(e[0:]) }
-func (e *TxEntry) ReqID64() uint64        { return uint64(le.Uint16(e[0:])) | le.Uint64(e[24:])&^0xffff }
-func (e *TxEntry) Control() TxControl     { return TxControl(le.Uint16(e[2:])) }
-func (e *TxEntry) Op() IOOp               { return IOOp(e[2] & 0xf) }
-func (e *TxEntry) DestQP() uint16         { return le.Uint16(e[4:]) }
-func (e *TxEntry) Length() uint16         { return le.Uint16(e[6:]) }
-func (e *TxEntry) Imm() uint32            { return le.Uint32(e[8:]) }
-func (e *TxEntry) AH() uint16             { return le.Uint16(e[12:]) }
+// ReqID gives the low half of the request id.
+func (e *TxEntry) ReqID() uint16 { return le.Uint16(e[0:]) }
+
+// ReqID64 gives the request id of 64 bits.
+func (e *TxEntry) ReqID64() uint64 { return uint64(le.Uint16(e[0:])) | le.Uint64(e[24:])&^0xffff }
+
+// Control gives the control bits.
+func (e *TxEntry) Control() TxControl { return TxControl(le.Uint16(e[2:])) }
+
+// Op gives the operation.
+func (e *TxEntry) Op() IOOp { return IOOp(e[2] & 0xf) }
+
+// DestQP gives the number of the peer's queue pair.
+func (e *TxEntry) DestQP() uint16 { return le.Uint16(e[4:]) }
+
+// Length gives the number of buffers, or the bytes of inline data.
+func (e *TxEntry) Length() uint16 { return le.Uint16(e[6:]) }
+
+// Imm gives the immediate.
+func (e *TxEntry) Imm() uint32 { return le.Uint32(e[8:]) }
+
+// AH gives the number of the address handle.
+func (e *TxEntry) AH() uint16 { return le.Uint16(e[12:]) }
+
+// Hints gives the processing hints.
 func (e *TxEntry) Hints() ProcessingHints { return ProcessingHints(e[14] & 3) }
-func (e *TxEntry) QKey() uint32           { return le.Uint32(e[16:]) }
+
+// QKey gives the queue key.
+func (e *TxEntry) QKey() uint32 { return le.Uint32(e[16:]) }
 
 // Buf gives buffer i (0 or 1) of a send.
 func (e *TxEntry) Buf(i int) TxBuf {

@@ -16,6 +16,7 @@ import (
 	"maps"
 	"slices"
 
+	_ "github.com/peerdirect/peerdirect/internal/needs/linux"
 	"github.com/peerdirect/peerdirect/internal/sysroot"
 	"github.com/peerdirect/peerdirect/pci"
 )

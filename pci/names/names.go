@@ -22,6 +22,7 @@ import (
 	"github.com/jaypipes/pcidb"
 	"golang.org/x/sys/unix"
 
+	_ "github.com/peerdirect/peerdirect/internal/needs/linux"
 	"github.com/peerdirect/peerdirect/pci"
 )
 

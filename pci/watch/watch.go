@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	_ "github.com/peerdirect/peerdirect/internal/needs/linux"
 	"github.com/peerdirect/peerdirect/pci"
 )
 

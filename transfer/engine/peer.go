@@ -21,6 +21,7 @@ type Control interface {
 	// Left tells whether the connection ended because the peer said that it
 	// leaves.
 	Left() bool
+	// Close ends the connection; Receive then fails.
 	Close() error
 }
 
@@ -76,8 +77,10 @@ type Peer struct {
 	asked   atomic.Bool   // the peer's is under way
 }
 
-// Name is what the peer calls itself; Identity what it has proved to be.
-func (p *Peer) Name() string     { return p.name }
+// Name is what the peer calls itself: its Options.Name.
+func (p *Peer) Name() string { return p.name }
+
+// Identity is who the peer has proved to be, as control.Conn.Peer gives it.
 func (p *Peer) Identity() string { return p.identity }
 
 // Incarnation tells this run of the peer's engine from all others.

@@ -33,3 +33,5 @@
 // a whole allocation, neighbours of the same allocation that had the same
 // rights. Its key is good for all of that. [Policy] turns each of these off.
 package mrcache
+
+import _ "github.com/peerdirect/peerdirect/internal/needs/linux"

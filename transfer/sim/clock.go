@@ -6,6 +6,7 @@ import "time"
 // 400 Gbit/s takes 20 of them. It ends after 106 days.
 type Time int64
 
+// Durations of virtual time.
 const (
 	Nanosecond  Time = 1000
 	Microsecond      = 1000 * Nanosecond

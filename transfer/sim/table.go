@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peerdirect/peerdirect/transfer/report"
+	"github.com/peerdirect/peerdirect/internal/units"
 )
 
 // Schema names the form of a Report as JSON. Times are in nanoseconds, virtual.
@@ -86,7 +86,7 @@ func conditions(b *strings.Builder, f *Figure) {
 	b.WriteByte('\n')
 }
 
-func size(f *Figure) string { return report.Bytes(f.Run.Page).String() }
+func size(f *Figure) string { return units.Bytes(f.Run.Page).String() }
 
 func percent(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) }
 

@@ -31,3 +31,5 @@
 // Numbers are from include/uapi/rdma/rdma_netlink.h, behaviour from
 // drivers/infiniband/core/nldev.c and netlink.c, both of Linux 7.3.4.
 package nldev
+
+import _ "github.com/peerdirect/peerdirect/internal/needs/linux"

@@ -34,3 +34,5 @@
 // ib_user_verbs.h, behaviour from drivers/infiniband/core/ucma.c, cma.c, iwcm.c
 // and drivers/infiniband/sw/siw/siw_cm.c of Linux 7.3.4.
 package rdmacm
+
+import _ "github.com/peerdirect/peerdirect/internal/needs/linux"

@@ -12,6 +12,8 @@ import (
 // Memory is memory outside of the process, an accelerator's (dmabuf.Memory): bytes
 // go in and out by copies.
 type Memory interface {
+	// ReadAt and WriteAt copy out of the memory and into it, as io.ReaderAt and
+	// io.WriterAt do.
 	ReadAt(p []byte, off int64) (int, error)
 	WriteAt(p []byte, off int64) (int, error)
 }

@@ -168,11 +168,16 @@ func (s *Schedule) Sent(sender int) []Piece { return s.sent[sender] }
 // Pieces is how many pieces a receiver gets from a sender.
 func (s *Schedule) Pieces(receiver, sender int) int { return s.pieces[receiver][sender] }
 
-// SenderBytes is how much memory a sender's parts take, ReceiverBytes a receiver's.
-func (s *Schedule) SenderBytes(rank int) int   { return s.bytes[from][rank] }
+// SenderBytes is how many bytes of memory a sender's parts take.
+func (s *Schedule) SenderBytes(rank int) int { return s.bytes[from][rank] }
+
+// ReceiverBytes is how many bytes of memory a receiver's parts take.
 func (s *Schedule) ReceiverBytes(rank int) int { return s.bytes[to][rank] }
 
-// SenderPlace is where a sender's part of a tensor begins in its memory, and
-// ReceiverPlace where a receiver's does; -1 if it has none.
-func (s *Schedule) SenderPlace(tensor, rank int) int   { return s.place[from][tensor][rank] }
+// SenderPlace is at which byte of its memory a sender's part of a tensor begins; -1
+// if it has none.
+func (s *Schedule) SenderPlace(tensor, rank int) int { return s.place[from][tensor][rank] }
+
+// ReceiverPlace is at which byte of its memory a receiver's part of a tensor begins;
+// -1 if it has none.
 func (s *Schedule) ReceiverPlace(tensor, rank int) int { return s.place[to][tensor][rank] }
