@@ -55,7 +55,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 no device, 4 no permission,
 }
 
 // commands lists the constructors, one file of this folder each.
-var commands = []func() *cobra.Command{newLab, newDevices, newPerf, newTransfer, newBench, newEFA, newDMABuf, newTopo, newTrace, newCert, newDemo}
+var commands = []func() *cobra.Command{newLab, newDevices, newPerf, newTransfer, newBench, newEFA, newDMABuf, newTopo, newTrace, newCert, newDemo, newDoctor}
 
 func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {

@@ -9,6 +9,7 @@ package doctor
 import (
 	"context"
 	"io/fs"
+	"slices"
 	"sync"
 
 	"github.com/peerdirect/peerdirect/pci"
@@ -52,6 +53,13 @@ type Finding struct {
 	Evidence []string // what was read, and where: "/proc/…: 8192"
 	Remedy   string   // what to do, in words; empty where there is nothing to do
 	Commands []string // shell commands that do it, one a line; printed by --fix, never run
+
+	// Counters are values that stay where all is well, by name: under --watch one
+	// that rises makes the finding a Warn, and is told with by how much.
+	Counters map[string]uint64
+
+	// missing is set where a capture does not hold what it takes to tell.
+	missing bool
 }
 
 // Check looks at one matter.
@@ -83,14 +91,9 @@ func NewSystem(root fs.FS, live bool) *System {
 // Topology is the machine's, read once. As with pci.Read there may be one beside an error.
 func (s *System) Topology() (*pci.Topology, error) { return s.topology() }
 
-// Checks are all there are, in the order in which they are told.
-func Checks() []Check {
-	var all []Check
-	for _, group := range [][]Check{systemChecks, rdmaChecks, pathChecks} {
-		all = append(all, group...)
-	}
-	return all
-}
+// Checks are all there are, in the order in which they are told and in which their
+// remedies are to be carried out: a driver before its device, a device before a path.
+func Checks() []Check { return slices.Concat(systemChecks, rdmaChecks, pathChecks) }
 
 // Run has each check look at s, and calls each with what it found as soon as it has.
 // It ends early when ctx is done.
