@@ -2,15 +2,12 @@ package pci
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
-	"io"
 	"io/fs"
 	"strings"
-)
 
-// maxKernelConfig bounds a kernel's configuration, which has some 300 KB.
-const maxKernelConfig = 4 << 20
+	"github.com/peerdirect/peerdirect/internal/kconfig"
+)
 
 // p2pdma tells whether the kernel is built with CONFIG_PCI_P2PDMA: by memory that
 // is published, else by its configuration, where a distribution or the kernel itself
@@ -23,23 +20,19 @@ func (r *reader) p2pdma() Tri {
 	}
 	release := r.t.Platform.Kernel
 	if name := "boot/config-" + release; release != "" && !strings.Contains(release, "/") && fs.ValidPath(name) {
-		if text, ok := r.bytes(name, maxKernelConfig/4); ok {
+		if text, ok := r.bytes(name, kconfig.MaxSize/4); ok {
 			if built := optionP2PDMA(text); built != Unknown {
 				return built
 			}
 		}
 	}
-	const packed = "proc/config.gz"
-	b, ok := r.bytes(packed, maxKernelConfig/4)
+	b, ok := r.bytes(kconfig.Packed, kconfig.MaxSize/4)
 	if !ok {
 		return Unknown
 	}
-	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err == nil {
-		b, err = io.ReadAll(io.LimitReader(z, maxKernelConfig))
-	}
+	b, err := kconfig.Unpack(b)
 	if err != nil {
-		r.fail("read", packed, errors.Join(errors.New("no kernel configuration"), err))
+		r.fail("read", kconfig.Packed, errors.Join(errors.New("no kernel configuration"), err))
 		return Unknown
 	}
 	return optionP2PDMA(b)

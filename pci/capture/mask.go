@@ -5,10 +5,11 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"path"
 	"regexp"
 	"strings"
+
+	"github.com/peerdirect/peerdirect/internal/kconfig"
 )
 
 // mask takes out what tells one machine from another of its kind. Equal values
@@ -68,8 +69,8 @@ func (m *mask) file(plain string, data []byte) ([]byte, bool) {
 	case name == "config":
 		return withoutSerial(data), true
 	case strings.HasPrefix(plain, "boot/config-"):
-		return kernelOptions(data), true
-	case plain == "proc/config.gz":
+		return kconfig.Keep(data), true
+	case plain == kconfig.Packed:
 		return gzippedOptions(data)
 	case m.guidFile.MatchString(name):
 		return m.guid(data), true
@@ -129,32 +130,16 @@ func withoutSerial(config []byte) []byte {
 	return out
 }
 
-// kernelOptions keeps of a kernel's configuration, which may have a command line
-// and names of keys, what pci.Read looks for.
-func kernelOptions(config []byte) []byte {
-	kept := []byte("\n")
-	for line := range bytes.Lines(config) {
-		if bytes.Contains(line, []byte("CONFIG_PCI_P2PDMA")) || bytes.Equal(line, []byte("CONFIG_PCI=y\n")) {
-			kept = append(kept, line...)
-		}
-	}
-	return kept
-}
-
-// gzippedOptions is kernelOptions of a configuration as the kernel shows it; false
+// gzippedOptions is kconfig.Keep of a configuration as the kernel shows it; false
 // if it is none.
 func gzippedOptions(data []byte) ([]byte, bool) {
-	z, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, false
-	}
-	config, err := io.ReadAll(io.LimitReader(z, maxData))
+	config, err := kconfig.Unpack(data)
 	if err != nil {
 		return nil, false
 	}
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	w.Write(kernelOptions(config)) // into memory: it does not fail
+	w.Write(kconfig.Keep(config)) // into memory: it does not fail
 	w.Close()
 	return packed.Bytes(), true
 }
