@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -37,8 +38,9 @@ func (t *Text) Add(c Checked) error {
 		return t.err
 	}
 	if c.Check.Group != t.group {
-		t.end()
-		t.line("")
+		if t.end(); t.group != "" {
+			t.line("")
+		}
 		t.line(t.paint("\x1b[1m", c.Check.Group))
 		t.group = c.Check.Group
 	}
@@ -70,7 +72,9 @@ func tally(list []string, name string, n int) []string {
 
 // End ends the last group, and tells the whole in a line.
 func (t *Text) End(r *Report) error {
-	t.end()
+	if t.end(); t.group != "" {
+		t.line("")
+	}
 	t.group = ""
 	n := r.Counts()
 	var parts []string
@@ -82,8 +86,11 @@ func (t *Text) End(r *Report) error {
 	if len(parts) == 0 {
 		parts = []string{"nothing to tell"}
 	}
-	t.line("")
-	t.paragraph("", strings.Join(parts, ", ")+".")
+	text := strings.Join(parts, ", ") + "."
+	if slices.ContainsFunc(r.Findings(), func(f Finding) bool { return f.Verdict >= Warn && len(f.Commands) > 0 }) {
+		text += " --fix prints the commands as a script."
+	}
+	t.paragraph("", text)
 	return t.err
 }
 

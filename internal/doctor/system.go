@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+
+	"github.com/peerdirect/peerdirect/pci"
 )
 
 // text is a file of the system without the white space around it.
@@ -46,4 +48,13 @@ func why(name string, err error) string {
 		err = p.Err
 	}
 	return "/" + name + ": " + err.Error()
+}
+
+// name is how topo calls a function, and its address.
+func (s *System) name(d *pci.Device) string {
+	t, _ := s.Topology()
+	if name := t.Name(d); name != d.Address.String() {
+		return name + " " + d.Address.String()
+	}
+	return d.Address.String()
 }

@@ -1,0 +1,170 @@
+package doctor
+
+import (
+	"context"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/peerdirect/peerdirect/pci"
+)
+
+// rdmaModules are the modules that make RDMA devices of what drives the function,
+// by its driver. Those that are not here make them themselves, as efa does, or none.
+var rdmaModules = map[string]string{
+	"mlx5_core": "mlx5_ib", "mlx4_core": "mlx4_ib", "bnxt_en": "bnxt_re", "ice": "irdma", "i40e": "irdma", "idpf": "irdma",
+	"cxgb4": "iw_cxgb4", "qede": "qedr", "mana": "mana_ib", "hns3": "hns_roce_hw_v2", "ionic": "ionic_rdma",
+}
+
+// need is a module that something on this machine needs.
+type need struct {
+	name    string
+	why     string
+	verdict Verdict // where it does not run
+	cause   Cause
+}
+
+// kernelModules looks for the modules that the machine's devices need.
+func kernelModules(_ context.Context, s *System) (all []Finding) {
+	m := s.readModules()
+	if m.loadedErr != nil && !s.Live {
+		if there, _ := s.exists("sys/module"); !there {
+			return []Finding{s.missing("modules", "proc/modules", m.loadedErr)}
+		}
+	}
+	verdict := Note // where nothing here needs them
+	if ofAny(s.needed()) {
+		verdict = Fail
+	}
+	needs := []need{
+		{"ib_core", "the RDMA subsystem", verdict, CauseUnsupported},
+		{"ib_uverbs", "through it programs open RDMA devices", verdict, CauseUnsupported},
+		{"rdma_ucm", "through it programs connect by rdma_cm: addresses of RoCE, and all of iWARP", min(verdict, Warn), CauseOther},
+	}
+	var found []Finding
+	for _, d := range slices.Concat(s.devices(pci.RDMANIC), s.devices(pci.Accelerator)) {
+		more, findings := m.forDevice(d)
+		needs, found = append(needs, more...), append(found, findings...)
+	}
+	told := map[string]bool{}
+	for _, n := range needs {
+		if !told[n.name] {
+			told[n.name] = true
+			all = append(all, m.judge(n))
+		}
+	}
+	all = append(all, found...)
+	if f, ok := m.tree(all); ok {
+		all = append(all, f)
+	}
+	return all
+}
+
+// forDevice gives what a function needs beside what drives it, and what is to be
+// said where nothing drives it.
+func (m *modules) forDevice(d *pci.Device) (needs []need, found []Finding) {
+	nic := d.Kind == pci.RDMANIC
+	subject := m.s.name(d)
+	switch {
+	case d.Driver == "" && len(d.RDMA) == 0:
+		names := m.forFunction(d)
+		f := Finding{Subject: subject, Verdict: Warn, Summary: "no driver has this " + d.Kind.String()}
+		if _, err := fs.ReadDir(m.s.Root, "sys/bus/pci/drivers"); err != nil && !m.s.Live {
+			f = Finding{Subject: subject, Verdict: Unknown, Summary: "the capture does not tell which driver has it", missing: true}
+			return nil, []Finding{f}
+		}
+		f.Evidence = []string{"/sys/bus/pci/devices/" + d.Address.String() + "/driver: there is none"}
+		switch {
+		case len(names) > 0:
+			f.Evidence = append(f.Evidence, "/lib/modules/"+m.release+"/modules.alias: "+strings.Join(names, ", "))
+			f.Remedy = "load its driver"
+			for _, name := range names[:1] {
+				if line, ok := m.blocked[name]; ok {
+					f.Evidence, f.Remedy = append(f.Evidence, line), "its driver is kept from being loaded by itself; take that out if it is no longer wanted, and load it"
+				}
+				f.Commands = []string{"modprobe " + quote(name)}
+			}
+		case m.treeErr != nil:
+			f.Remedy = "load its driver; which one is not told, as the kernel's modules are not to be seen here"
+		default:
+			f.Remedy = "install its driver: no module of this kernel knows the device; NVIDIA's and Habana's, and new NICs', come from their vendors"
+		}
+		found = append(found, f)
+	case d.Driver == "vfio-pci":
+		found = append(found, Finding{Subject: subject, Verdict: Note, Summary: "this " + d.Kind.String() + " is given to a virtual machine or a program (vfio-pci); the kernel makes nothing of it",
+			Evidence: []string{"/sys/bus/pci/devices/" + d.Address.String() + "/driver: vfio-pci"}})
+	case d.Driver == "nouveau":
+		found = append(found, Finding{Subject: subject, Verdict: Warn, Summary: "nouveau has this accelerator: CUDA needs NVIDIA's own driver",
+			Evidence: []string{"/sys/bus/pci/devices/" + d.Address.String() + "/driver: nouveau"}, Remedy: "install NVIDIA's driver, whose packages keep nouveau away, and start anew"})
+	case nic && rdmaModules[d.Driver] != "":
+		needs = append(needs, need{rdmaModules[d.Driver], "it makes RDMA devices of what " + d.Driver + " drives", Fail, CauseUnsupported})
+	case d.Driver != "":
+		// It has the device, so it runs: by the name of its module, where that is told.
+		name := d.Driver
+		if target, err := fs.ReadLink(m.s.Root, "sys/bus/pci/drivers/"+d.Driver+"/module"); err == nil {
+			name = path.Base(target)
+		}
+		needs = append(needs, need{plainName(name), "it has " + subject, OK, CauseOther})
+		if d.Driver == "nvidia" {
+			needs = append(needs, need{"nvidia_uvm", "CUDA needs it, and loads it at its first start", Note, CauseOther},
+				need{"nvidia_peermem", "only programs need it that register GPU memory by its address, not as a dma-buf", Note, CauseOther})
+		}
+	}
+	return needs, found
+}
+
+// judge tells where a needed module is.
+func (m *modules) judge(n need) Finding {
+	st, evidence := m.look(n.name)
+	if n.verdict == OK && st != stateRuns {
+		return Finding{Subject: n.name, Summary: n.why}
+	}
+	f := Finding{Subject: n.name, Verdict: n.verdict, Cause: n.cause, Evidence: evidence}
+	if n.verdict != Fail {
+		f.Cause = CauseOther
+	}
+	switch st {
+	case stateRuns:
+		f.Verdict, f.Summary = OK, "it runs"
+		if strings.Contains(strings.Join(evidence, ""), "(O") {
+			f.Verdict, f.Summary = Note, "it runs, and is built outside of the kernel's tree (a vendor's)"
+		}
+		if version, err := m.s.text("sys/module/" + n.name + "/version"); err == nil {
+			f.Summary += ", version " + version
+		}
+		f.Cause = CauseOther
+	case stateInstalled:
+		f.Summary = "not loaded: " + n.why
+		f.Remedy = "load it; rdma-core's rules for udev load what a NIC needs when it appears"
+		if _, ok := m.blocked[n.name]; ok {
+			f.Remedy = "it is kept from being loaded by itself; take that out if it is no longer wanted, and load it"
+		}
+		f.Commands = []string{"modprobe " + quote(n.name)}
+	case stateAbsent:
+		f.Summary = "not installed for kernel " + m.release + ": " + n.why
+		f.Remedy = "install it: Ubuntu has some drivers in linux-modules-extra-RELEASE, Amazon Linux 2023 in kernel-modules-extra, other drivers come from their vendors; a kernel for virtual machines only may be built without: take the full one (Debian: linux-image-amd64 or -arm64)"
+		if strings.HasPrefix(n.name, "nvidia") {
+			f.Remedy = "install NVIDIA's driver for this kernel"
+		}
+	default:
+		f.Verdict, f.Cause = Unknown, CauseOther
+		f.Summary = "whether it could be loaded is not to be seen here: " + n.why
+		if m.s.container() != "" {
+			f.Remedy = "modules are the host's: look there, not in a container"
+		}
+	}
+	return f
+}
+
+// tree tells that the running kernel has no modules to load any more, which happens
+// when it is replaced and the machine goes on; it matters where one is missing.
+func (m *modules) tree(found []Finding) (Finding, bool) {
+	wanted := slices.ContainsFunc(found, func(f Finding) bool { return f.Verdict == Unknown || f.Verdict >= Warn })
+	if m.treeErr == nil || len(m.others) == 0 || !wanted || m.release == "" {
+		return Finding{}, false
+	}
+	return Finding{Subject: "kernel " + m.release, Verdict: Warn, Summary: "its modules are not installed, but those of " + strings.Join(m.others, ", "),
+		Evidence: []string{why("lib/modules/"+m.release+"/modules.dep", m.treeErr)},
+		Remedy:   "start anew with a kernel that is installed: the running one was replaced, and can load nothing more"}, true
+}
