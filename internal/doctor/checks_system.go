@@ -24,7 +24,7 @@ var systemChecks = []Check{
 	{Name: "cgroup-rdma", Group: "limits", Run: cgroupRDMA,
 		About: "the bound of the control group on RDMA contexts and objects"},
 	{Name: "huge-pages", Group: "limits", Run: hugePages,
-		About: "pages reserved that are larger than 4 KiB: a NIC translates, and the kernel pins, in fewer steps"},
+		About: "pages reserved that are larger than the base size: a NIC translates, and the kernel pins, in fewer steps"},
 	{Name: "clock-source", Group: "processors", Run: clock,
 		About: "what time is read from, which costs from nanoseconds to microseconds"},
 	{Name: "frequency", Group: "processors", Run: governor,

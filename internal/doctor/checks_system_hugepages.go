@@ -18,7 +18,7 @@ func hugePages(_ context.Context, s *System) []Finding {
 		return []Finding{s.missing("huge pages", folder, err)}
 	}
 	f := Finding{Subject: "huge pages", Verdict: Note,
-		Summary: "none are reserved; host buffers are registered in pages of 4 KiB unless the kernel makes them transparently huge"}
+		Summary: "none are reserved; host buffers have pages of the base size, unless the kernel makes them transparently huge"}
 	var reserved []string
 	for _, size := range sizes {
 		total, err := s.text(path.Join(folder, size.Name(), "nr_hugepages"))

@@ -141,6 +141,9 @@ func (m *modules) judge(n need) Finding {
 			f.Remedy = "it is kept from being loaded by itself; take that out if it is no longer wanted, and load it"
 		}
 		f.Commands = []string{"modprobe " + quote(n.name)}
+	case stateNever:
+		f.Summary = "kernel " + m.release + " is built without it: " + n.why
+		f.Remedy = "boot a kernel that has " + optionOf[n.name]
 	case stateAbsent:
 		f.Summary = "not installed for kernel " + m.release + ": " + n.why
 		f.Remedy = "install it: Ubuntu has some drivers in linux-modules-extra-RELEASE, Amazon Linux 2023 in kernel-modules-extra, other drivers come from their vendors; a kernel for virtual machines only may be built without: take the full one (Debian: linux-image-amd64 or -arm64)"

@@ -42,7 +42,9 @@ func (s *System) readModules() *modules {
 	tree := "lib/modules"
 	entries, err := fs.ReadDir(s.Root, tree)
 	for _, e := range entries {
-		m.others = append(m.others, e.Name())
+		if e.Name() != m.release {
+			m.others = append(m.others, e.Name())
+		}
 	}
 	if at := path.Join(tree, m.release); m.release != "" && fs.ValidPath(at) && path.Dir(at) == tree {
 		text, err = s.text(path.Join(at, "modules.dep"))
@@ -149,6 +151,7 @@ type state uint8
 
 const (
 	stateUnknown state = iota
+	stateNever         // the kernel is built without it
 	stateAbsent        // neither in the kernel nor in its tree
 	stateInstalled
 	stateRuns // loaded, or built in
@@ -177,7 +180,7 @@ func (m *modules) look(name string) (st state, evidence []string) {
 		case value == "y":
 			return stateRuns, []string{"/" + m.configAt + ": " + option + "=y"}
 		case value == "n" || !named:
-			return stateAbsent, []string{"/" + m.configAt + ": " + option + " is not set"}
+			return stateNever, []string{"/" + m.configAt + ": " + option + " is not set"}
 		}
 	}
 	evidence = []string{"neither /proc/modules nor /sys/module has " + name}

@@ -1,0 +1,91 @@
+package doctor
+
+import "testing"
+
+func TestModules(t *testing.T) {
+	const (
+		loaded = "proc/modules = ib_core 1 2 mlx5_ib,ib_uverbs, Live 0x0\\nib_uverbs 1 1 - Live 0x0\\nrdma_ucm 1 0 - Live 0x0\\nmlx5_ib 1 0 - Live 0x0"
+		dep    = tree + "modules.dep = kernel/drivers/infiniband/core/ib_core.ko.xz:\\nkernel/drivers/infiniband/core/ib_uverbs.ko.xz: kernel/drivers/infiniband/core/ib_core.ko.xz\\n" +
+			"kernel/drivers/infiniband/core/rdma_ucm.ko.xz:\\nkernel/drivers/infiniband/hw/mlx5/mlx5_ib.ko.xz:"
+		none  = "proc/modules = ext4 1 0 - Live 0x0"
+		alias = tree + "modules.alias = alias pci:v000015B3d00001021sv*sd*bc*sc*i* mlx5-core\\nalias pci:v000010DEd*sv*sd*bc03sc02i00* nvidia\\nalias usb:v1d6b* ext4"
+	)
+	for name, c := range map[string]struct {
+		root []string
+		want string
+	}{
+		"all run":             {[]string{nic("mlx5_core"), loaded, dep}, "ok ib_core: it runs|ok ib_uverbs|ok rdma_ucm|ok mlx5_ib|!warn|!fail|!unknown"},
+		"built in":            {[]string{nic("mlx5_core"), none, tree + "modules.builtin = kernel/a/ib_core.ko\\nkernel/a/ib-uverbs.ko\\nkernel/a/rdma_ucm.ko\\nkernel/a/mlx5_ib.ko"}, "ok ib_core|ok ib_uverbs|ok mlx5_ib|!fail"},
+		"only by /sys/module": {[]string{nic("mlx5_core"), none, dep, "sys/module/ib_core/", "sys/module/mlx5_ib/version = 24.10"}, "ok ib_core|ok mlx5_ib: it runs, version 24.10|fail ib_uverbs"},
+		"installed, not loaded": {[]string{nic("mlx5_core"), none, dep},
+			"fail ib_core: not loaded|{unsupported} $ modprobe ib_core|fail mlx5_ib: not loaded: it makes RDMA devices of what mlx5_core drives|warn rdma_ucm"},
+		"not installed":          {[]string{nic("mlx5_core"), none, tree + "modules.dep = kernel/fs/ext4.ko:"}, "fail ib_core: not installed for kernel 6.12.0|!$"},
+		"built without":          {[]string{nic("mlx5_core"), none, "boot/config-6.12.0 = CONFIG_PCI=y\\n# CONFIG_INFINIBAND is not set"}, "fail ib_core: kernel 6.12.0 is built without it|fail ib_uverbs: kernel 6.12.0 is built without"},
+		"a vendor's":             {[]string{nic("mlx5_core"), "proc/modules = ib_core 1 2 - Live 0x0 (OE)"}, "note ib_core: it runs, and is built outside"},
+		"the kernel was updated": {[]string{nic("mlx5_core"), none, "lib/modules/6.12.9/modules.dep = a.ko:"}, "unknown ib_core|warn kernel 6.12.0: its modules are not installed, but those of 6.12.9"},
+		"kept away": {[]string{nic("mlx5_core"), none, dep, "etc/modprobe.d/no.conf = # why\\nblacklist ib-uverbs\\ninstall rdma_ucm /bin/false"},
+			"fail ib_uverbs: not loaded"},
+		"nothing needs them":          {[]string{none, dep}, "note ib_core: not loaded|note rdma_ucm|!warn|!fail"},
+		"no driver":                   {[]string{nic(""), loaded, alias}, "warn NIC0 " + nicAt + ": no driver has this RDMA NIC $ modprobe mlx5_core"},
+		"no driver in the tree":       {[]string{gpu(""), loaded, dep}, "warn GPU0 " + gpuAt + ": no driver has this accelerator|!modprobe"},
+		"an accelerator by its class": {[]string{gpu(""), loaded, alias}, "$ modprobe nvidia"},
+		"given away":                  {[]string{nic("vfio-pci"), gpu("vfio-pci"), loaded}, "note NIC0 " + nicAt + ": this RDMA NIC is given to a virtual machine|note GPU0 " + gpuAt},
+		"nouveau":                     {[]string{gpu("nouveau"), loaded}, "warn GPU0 " + gpuAt + ": nouveau has this accelerator"},
+		"nvidia":                      {[]string{gpu("nvidia"), loaded, dep, "sys/module/nvidia/version = 570.1"}, "ok nvidia: it runs, version 570.1|note nvidia_uvm|note nvidia_peermem|!fail"},
+		"a capture without":           {[]string{nic("mlx5_core")}, "unknown modules: the capture does not hold /proc/modules"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want(t, told(runCheck(t, machine(t, append(c.root, kernelIs)...), "modules")), c.want)
+		})
+	}
+}
+
+// What keeps a module away is told, and that its line is to go.
+func TestModulesKeptAway(t *testing.T) {
+	s := machine(t, kernelIs, nic("mlx5_core"), "proc/modules = ext4 1 0 - Live 0x0", tree+"modules.dep = a/ib_uverbs.ko:\\na/mlx5_ib.ko:",
+		"etc/modprobe.d/no.conf = blacklist ib-uverbs", "proc/cmdline = module_blacklist=mlx5_ib,x")
+	found := map[string]Finding{}
+	for _, f := range runCheck(t, s, "modules") {
+		found[f.Subject] = f
+	}
+	for subject, line := range map[string]string{"ib_uverbs": "/etc/modprobe.d/no.conf: blacklist ib-uverbs", "mlx5_ib": "/proc/cmdline: module_blacklist=mlx5_ib,x"} {
+		f := found[subject]
+		want(t, f.Remedy, "kept from being loaded")
+		want(t, join(f.Evidence), line)
+	}
+}
+
+func TestNodes(t *testing.T) {
+	const verbs = "sys/class/infiniband_verbs/uverbs0/ibdev = mlx5_0\nsys/class/infiniband_verbs/uverbs0/dev = 231:192\nsys/class/misc/rdma_cm/dev = 10:58\nsys/class/misc/udmabuf/dev = 10:125"
+	for name, c := range map[string]struct {
+		root []string
+		want string
+	}{
+		"all there": {[]string{verbs, "dev/infiniband/uverbs0 = ", "dev/infiniband/rdma_cm = ", "dev/udmabuf = "}, "ok /dev/infiniband/uverbs0|ok /dev/infiniband/rdma_cm|!fail|!warn"},
+		"none there": {[]string{verbs, "dev/null = "},
+			"fail /dev/infiniband/uverbs0: it is not there: programs open RDMA device mlx5_0 through it {permission}|warn /dev/infiniband/rdma_cm|note /dev/udmabuf"},
+		"accelerators' ": {[]string{gpu("nvidia"), "dev/nvidiactl = ", "proc/driver/nvidia/gpus/0000:02:00.0/information = Model: H100\\nDevice Minor: \\t 3"},
+			"ok /dev/nvidiactl|warn /dev/nvidia3: it is not there: CUDA opens GPU 0000:02:00.0|warn /dev/nvidia-uvm"},
+		"amd's":             {[]string{function(gpuAt, "1002", "74a1", "120000", "amdgpu"), "dev/null = ", "sys/class/kfd/kfd/dev = 1:1", "sys/class/drm/renderD128/dev = 226:128"}, "warn /dev/kfd|warn /dev/dri/renderD128"},
+		"a capture without": {[]string{verbs}, "unknown device nodes: the capture does not hold /dev"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want(t, told(runCheck(t, machine(t, c.root...), "device-nodes")), c.want)
+		})
+	}
+	// Inside a container the way to a node is another one.
+	found := runCheck(t, machine(t, verbs, "dev/null = ", ".dockerenv = "), "device-nodes")
+	want(t, found[0].Remedy, "--device=/dev/infiniband")
+	// Of other devices than those that are asked about nothing is told.
+	s := machine(t, verbs, "dev/null = ")
+	s.Devices = []string{"mlx5_1"}
+	want(t, told(runCheck(t, s, "device-nodes")), "rdma_cm|!uverbs0")
+}
+
+func TestNVIDIAMinor(t *testing.T) {
+	for text, want := range map[string]string{"Model: A\nDevice Minor: \t 12\n": "12", "Device Minor: x": "", "": "", "Device Minor: 70000": ""} {
+		if got, ok := minorOf(text); ok != (want != "") || ok && got != want {
+			t.Errorf("%q: %q, %v", text, got, ok)
+		}
+	}
+}
