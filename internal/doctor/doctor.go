@@ -81,6 +81,7 @@ type System struct {
 	Devices []string // RDMA devices that are asked about; none: all
 
 	topology func() (*pci.Topology, error)
+	rdma     rdmaFacts
 }
 
 // NewSystem gives the machine below root.

@@ -74,6 +74,13 @@ var modules = map[string]string{
 	"qib": "ib_qib", "efa": "efa", "siw": "siw", "erdma": "erdma", "mana": "mana_ib", "ionic": "ionic_rdma",
 }
 
+// ModuleOf is the kernel module of an RDMA driver, as a Device names the two; false
+// is a driver that is not known.
+func ModuleOf(driver string) (module string, ok bool) {
+	module, ok = modules[driver]
+	return module, ok
+}
+
 // optional is a value that the kernel may leave out.
 func optional[T any](o nldev.Opt[T]) *T {
 	if !o.OK {

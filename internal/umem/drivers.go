@@ -57,6 +57,15 @@ var byPCI = map[string]string{
 	"hns3": "hns", "qede": "qedr", "be2net": "ocrdma", "usnic_verbs": "usnic", "ib_mthca": "mthca", "bnge": "bng_re",
 }
 
+// DriverOfPCI is the RDMA driver on a PCI device's driver of that name, which is
+// the same for those that have one driver for both.
+func DriverOfPCI(name string) string {
+	if rdma, ok := byPCI[name]; ok {
+		return rdma
+	}
+	return name
+}
+
 func driverOf(name string) *driver {
 	for i := range drivers {
 		if drivers[i].name == name {

@@ -65,10 +65,7 @@ func ReadDevice(root, name string) (driver string, translated bool) {
 		}
 		return SoftwareDriver, false
 	}
-	driver = filepath.Base(link)
-	if rdma, ok := byPCI[driver]; ok {
-		driver = rdma
-	}
+	driver = DriverOfPCI(filepath.Base(link))
 	kind, err := os.ReadFile(filepath.Join(dir, "device/iommu_group/type"))
 	return driver, err == nil && strings.HasPrefix(string(kind), "DMA")
 }
