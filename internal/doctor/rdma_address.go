@@ -47,13 +47,12 @@ func checkGIDs(ctx context.Context, s *System) []Finding {
 
 // judgeGID chooses a port's GID and says what is wrong with it.
 func (s *System) judgeGID(f *Finding, d *inventory.Device, p *inventory.Port, k kind, folder string) {
-	name := cmpOr(value(p.Netdev), "DEVICE")
-	give := []string{"ip address add ADDRESS/PREFIX dev " + name}
+	give := " ('ip address add ADDRESS/PREFIX dev " + cmpOr(value(p.Netdev), "INTERFACE") + "')"
 	if p.BestGID == nil {
 		f.Verdict, f.Summary = Warn, "the port is active and has no GID: nothing can connect to it"
 		f.Evidence = append(f.Evidence, "/"+folder+": all zero")
 		if k == kindRoCE {
-			f.Remedy, f.Commands = "give its interface an address and bring it up", give
+			f.Remedy = "give its interface an address and bring it up" + give
 		}
 		return
 	}
@@ -73,7 +72,7 @@ func (s *System) judgeGID(f *Finding, d *inventory.Device, p *inventory.Port, k 
 		f.Remedy = "set the NIC to RoCE v2 by the vendor's tool or driver; peers must speak the same"
 	case address.IsLinkLocalUnicast():
 		f.Verdict, f.Summary = Warn, "its only GIDs are link-local: they reach one Ethernet segment, and connection managers find no address"
-		f.Remedy, f.Commands = "give its interface an address of the fabric's network", give
+		f.Remedy = "give its interface an address of the fabric's network" + give
 	}
 }
 
@@ -139,7 +138,7 @@ func checkMTU(ctx context.Context, s *System) []Finding {
 				f.Verdict = Warn
 			}
 			f.Remedy = "raise the MTU of the interface, of its peers and of the switches between: 9000 is usual; a smaller one means more packets and more work for NICs"
-			f.Commands = []string{fmt.Sprintf("ip link set %s mtu 9000", *p.Netdev)}
+			f.Commands = []string{fmt.Sprintf("ip link set %s mtu 9000", quote(*p.Netdev))}
 		case k == kindInfiniBand:
 			f.Remedy = "the subnet manager gives it: look at its partition configuration (mtu=5 is 4096) and at the switches on the way"
 		}

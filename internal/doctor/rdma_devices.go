@@ -128,8 +128,7 @@ func (s *System) lacking(t *pci.Topology, nic *pci.Device, none bool) []Finding 
 		f.Evidence = append(f.Evidence, "driver: "+nic.Driver)
 		if there, told := s.exists("sys/module/" + module); there || !told {
 			f.Summary = "its driver " + nic.Driver + " made no RDMA device"
-			f.Remedy = "look whether RDMA is switched off for it (devlink dev param), or whether the device is in another network namespace (rdma system); the kernel log tells of a failure"
-			f.Commands = []string{"devlink dev param show pci/" + nic.Address.String(), "rdma system show"}
+			f.Remedy = "look whether RDMA is switched off for it (devlink dev param show), or whether the device is in another network namespace (rdma system show); the kernel log tells of a failure"
 			break
 		}
 		f.Summary = "its RDMA module " + module + " is not loaded"
@@ -177,8 +176,12 @@ func (s *System) noDevice(err error) Finding {
 	}
 	f.Remedy = "without hardware there are: the software device in a process ('peerdirect demo'), machines of the lab ('peerdirect lab run --efa 1 -- peerdirect doctor')"
 	f.Remedy += "; where the kernel has them, its rxe and siw on any Ethernet interface, which take no accelerator memory"
-	for _, name := range s.softwareDrivers() {
-		f.Commands = append(f.Commands, "modprobe "+map[string]string{"rxe": "rdma_rxe", "siw": "siw"}[name], "rdma link add "+name+"0 type "+name+" netdev DEVICE")
+	if on := s.ethernet(); on != "" {
+		for _, name := range s.softwareDrivers() {
+			f.Commands = append(f.Commands, "modprobe "+map[string]string{"rxe": "rdma_rxe", "siw": "siw"}[name],
+				"rdma link add "+name+"0 type "+name+" netdev "+quote(on))
+			break // one will do
+		}
 	}
 	return f
 }
@@ -194,6 +197,19 @@ func (s *System) softwareDrivers() (have []string) {
 		}
 	}
 	return have
+}
+
+// ethernet is an Ethernet interface that is up, "" for none.
+func (s *System) ethernet() string {
+	entries, _ := fs.ReadDir(s.Root, "sys/class/net")
+	for _, e := range entries {
+		kind, _ := s.text("sys/class/net/" + e.Name() + "/type")
+		state, _ := s.text("sys/class/net/" + e.Name() + "/operstate")
+		if kind == "1" && state == "up" { // ARPHRD_ETHER
+			return e.Name()
+		}
+	}
+	return ""
 }
 
 // checkLibrary looks at what user space needs to see the devices.

@@ -92,11 +92,10 @@ func (s *System) portDown(f *Finding, d *inventory.Device, p *inventory.Port) {
 	case up == pci.No:
 		f.Summary = "its network interface is down"
 		f.Remedy = "bring the interface up"
-		f.Commands = []string{"ip link set " + name + " up"}
+		f.Commands = []string{"ip link set " + quote(name) + " up"}
 	case carrier == pci.No:
 		f.Summary = "its network interface has no carrier"
-		f.Remedy = "look at the cable, the module, and whether the switch's port is up"
-		f.Commands = []string{"ethtool " + name}
+		f.Remedy = "look at the cable, the module, and whether the switch's port is up ('ethtool " + name + "' tells what the NIC sees)"
 	}
 }
 

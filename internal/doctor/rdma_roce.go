@@ -33,7 +33,7 @@ func checkRoCE(ctx context.Context, s *System) []Finding {
 		cm := fmt.Sprintf("sys/kernel/config/rdma_cm/%s/ports/%d/", d.Name, p.Number)
 		if mode := take(cm + "default_roce_mode"); mode != "" && mode != "RoCE v2" {
 			found = append(found, Finding{Subject: subject, Verdict: Warn, Summary: "connection managers make connections of " + mode + " by default, which no router passes on",
-				Evidence: read, Remedy: "set RoCE v2", Commands: []string{"echo 'RoCE v2' >/" + cm + "default_roce_mode"}})
+				Evidence: read, Remedy: "set RoCE v2", Commands: []string{"echo 'RoCE v2' >" + quote("/"+cm+"default_roce_mode")}})
 		}
 		if software(d) {
 			return found // it has no flow control of its own
@@ -49,12 +49,12 @@ func checkRoCE(ctx context.Context, s *System) []Finding {
 		for _, c := range congestion {
 			take(fmt.Sprintf("%s/ports/%d/hw_counters/%s", classFolder(d.Name), p.Number, c))
 		}
-		name := cmpOr(value(p.Netdev), "DEVICE")
+		name := cmpOr(value(p.Netdev), "INTERFACE")
 		return append(found, Finding{Subject: subject, Verdict: Unknown,
 			Summary:  "whether the port and its switch agree on flow control (PFC) and on marking congestion (ECN) is not in files",
 			Evidence: read,
-			Remedy:   "compare them with the switch's: lossy RoCE loses an order of magnitude under incast; the driver's statistics tell of pauses and discards",
-			Commands: []string{"dcb pfc show dev " + name, "dcb app show dev " + name, "ethtool -S " + name + " | grep -iE 'pause|discard|ecn'"}})
+			Remedy: "compare what 'dcb pfc show dev " + name + "' and 'dcb app show dev " + name + "', or the vendor's tool, tell with the switch's settings; 'ethtool -S " + name +
+				"' tells of pauses and discards"})
 	})
 }
 
