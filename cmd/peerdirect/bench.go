@@ -10,8 +10,10 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure what the parts of a transfer cost on this machine",
-		Args:  noCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  peerdirect bench ladder
+  peerdirect bench registration -d embedded --max 16M`,
+		Args: noCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newBenchRegistration(), newBenchLadder(), newBenchSimulate(), newBenchPath(), newBenchCollective())
 	return cmd

@@ -31,54 +31,60 @@ func newBenchCollective() *cobra.Command {
 	var b collectiveFlags
 	cmd := &cobra.Command{
 		Use:   "collective",
-		Short: "Find where all-reduce and all-gather lose their efficiency, and by what",
-		Long: `collective does all-reduce and all-gather over a ring of nodes, by sizes and numbers
-of nodes, in four ways: direct from registered memory into registered memory; the
-same with the memory registered for each operation; through host memory, into which
-and out of which every byte is copied; and by TCP. It prints the bus bandwidth of
-each, how efficient more nodes are than the fewest, and a verdict: where the curve
-falls, and which hop, path, registration or placement it comes of. Results are
-compared, bit for bit, before and after the times are taken.
+		Short: "Find where all-reduce and all-gather lose efficiency, and by what",
+		Long: `collective does all-reduce and all-gather over a ring of nodes, by sizes and
+numbers of nodes, in four ways: direct from registered memory into registered
+memory; the same with the memory registered for each operation; through host
+memory, into which and out of which every byte is copied; and by TCP. It prints
+the bus bandwidth of each, how efficient more nodes are than the fewest, and a
+verdict: where the curve falls, and which hop, path, registration or placement
+it comes of. Results are compared, bit for bit, before and after the times are
+taken.
 
-On a machine without any RDMA device all nodes are inside this process, on software
-EFA devices, which takes a minute. Otherwise run it on every node, with the same
---peers and each with its own --rank; node 0 listens on its address there, leads, and
-prints. The nodes prove themselves to each other by certificates ('peerdirect cert')
-or by a token, which --token-file or PEERDIRECT_TOKEN gives without showing it.
-A lab's machines (PEERDIRECT_NODES) know their peers.
+On a machine without any RDMA device all nodes are inside this process, on
+software EFA devices, which takes a minute. Otherwise run it on every node, with
+the same --peers and each with its own --rank; node 0 listens on its address
+there, leads, and prints. The nodes prove themselves to each other by
+certificates ('peerdirect cert') or by a token, which --token-file or
+PEERDIRECT_TOKEN gives without showing it. A lab's machines (PEERDIRECT_NODES)
+know their peers.
 
-The CPU makes the sums. Of an accelerator's memory (--memory) the elements that are
-added are therefore copied to the host by every path; the rest of what is direct
-is not.
+The CPU makes the sums. Of an accelerator's memory (--memory) the elements that
+are added are therefore copied to the host by every path; the rest of what is
+direct is not.
 
-Exit codes: 1 a node was lost or did not come, or it was interrupted; 2 a flag that
-makes no sense; 3 no such device; 4 no permission, or wrong credentials; 5 memory
-that is not supported here, or not by this NIC; 6 a result differs.`,
-		Example: `  peerdirect bench collective --max 1M
+Exit codes: 1 a node was lost or did not come, or it was interrupted; 2 a flag
+that makes no sense; 3 no such device; 4 no permission, or wrong credentials; 5
+memory that is not supported here, or not by this NIC; 6 a result differs.`,
+		Example: `  peerdirect bench collective --max 1M          # nodes inside this process
   peerdirect bench collective -d embedded:nodes=4,nics=2,gbps=1 --svg curve.svg
+
+  # Two machines, with certificates of one authority:
   peerdirect bench collective --rank 0 --peers 192.0.2.1:18632,192.0.2.2:18632 \
-    -d efa --memory cuda:0 --cert node-0.pem --key node-0.key --ca authority.pem`,
+    --cert node-0.pem --key node-0.key --ca authority.pem
+  peerdirect bench collective --rank 1 --peers 192.0.2.1:18632,192.0.2.2:18632 \
+    --cert node-1.pem --key node-1.key --ca authority.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntSliceVar(&b.o.Nodes, "nodes", nil, "how many nodes take part, the first ones; default 2, 4, … and all")
-	f.StringSliceVar(&b.sizes, "sizes", nil, "of the vector at each node, as 1K,64K,1M; default by --min and --max")
-	f.Var(&b.least, "min", "least `size`; default 1K")
-	f.Var(&b.most, "max", "largest `size`, by powers of 4; default 256M, of nodes in this process 16M")
-	f.StringSliceVar(&b.o.Operations, "operation", nil, "all-reduce, all-gather; default both")
-	f.IntVarP(&b.o.Rounds, "rounds", "n", 3, "of all paths; medians count")
-	f.DurationVar(&b.o.Duration, "duration", 0, "of a path in a round; default 100ms, of nodes in this process 20ms")
+	f.IntSliceVar(&b.o.Nodes, "nodes", nil, "how many nodes take part, the first ones (default 2, 4, … and all)")
+	f.StringSliceVar(&b.sizes, "sizes", nil, "`sizes` of the vector at each node, bytes, as 1K,64K,1M (default by --min and --max)")
+	f.Var(&b.least, "min", "smallest `size`, bytes, as 4K (default 1K)")
+	f.Var(&b.most, "max", "largest `size`, by powers of 4 (default 256M, of nodes in this process 16M)")
+	f.StringSliceVar(&b.o.Operations, "operation", nil, "`operations`: all-reduce, all-gather (default both)")
+	f.IntVarP(&b.o.Rounds, "rounds", "n", 3, "rounds through all paths; medians count")
+	f.DurationVar(&b.o.Duration, "duration", 0, "how long a path is measured in each round (default 100ms, of nodes in this process 20ms)")
 	f.BoolVar(&b.o.Unverified, "no-verify", false, "do not compare results")
-	f.DurationVar(&b.o.Timeout, "timeout", 0, "how long a node may be silent; default 30s")
-	f.IntVar(&b.p.Rank, "rank", 0, "this node's number, from 0")
-	f.StringSliceVar(&b.p.Peers, "peers", nil, "`host:port` of every node, this one's too, in the order of their numbers")
-	f.DurationVar(&b.p.Wait, "wait", 0, "how long nodes are waited for; default 1m")
+	f.DurationVar(&b.o.Timeout, "timeout", 0, "how long a node may be silent (default 30s)")
+	f.IntVar(&b.p.Rank, "rank", 0, "this node's `number`, from 0 (default 0)")
+	f.StringSliceVar(&b.p.Peers, "peers", nil, "`host:port` of every node, this one's too, in the order of their numbers (default none: nodes inside this process)")
+	f.DurationVar(&b.p.Wait, "wait", 0, "how long nodes are waited for (default 1m)")
 	b.credentials.register(f)
 	f.StringVarP(&b.device, "device", "d", "", deviceUsage)
-	f.StringVarP(&b.memory, "memory", "m", transfer.HostMemory, "this node's `memory`: host, or that of a dma-buf exporter, as udmabuf, accel:0, cuda:0")
-	f.StringVar(&b.svg, "svg", "", "draw the curves into a `file`")
+	f.StringVarP(&b.memory, "memory", "m", transfer.HostMemory, memoryUsage("this node's"))
+	f.StringVar(&b.svg, "svg", "", "draw the curves into this `file` (default none)")
 	f.BoolVar(&b.json, "json", false, "print the result as JSON, schema "+collective.Schema)
 	completeMemory(cmd)
 	return cmd

@@ -23,13 +23,13 @@ Without --gbps it first finds how much the machine moves when nothing is paced,
 and paces the NICs to 40 % of that together; the rate is printed. Where the
 machine cannot keep up with the NICs, the table shows the machine.
 
-Rungs run one after the other, in rounds; medians count. A rung is timed from the
-first submission to the last completion, with new devices and connections: "first"
-is how long the first operation took.
+Rungs run one after the other, in rounds; medians count. A rung is timed from
+the first submission to the last completion, with new devices and connections:
+"first" is how long the first operation took.
 
 Exit codes: 1 interrupted, or it failed; 2 a flag that makes no sense.`,
 		Example: `  peerdirect bench ladder
-  peerdirect bench ladder --nics 8 --gbps 2 --pages 4K --rounds 5
+  peerdirect bench ladder --nics 8 --gbps 2 --page-size 4K --rounds 5
   peerdirect bench ladder --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,12 +48,12 @@ Exit codes: 1 interrupted, or it failed; 2 a flag that makes no sense.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.NICs, "nics", 32, "of each node")
-	f.Float64Var(&o.Gbps, "gbps", 0, "rate of each NIC, `Gbit/s`; default as above")
-	f.Var(&pages, "pages", "size of a page")
-	f.IntVar(&o.Workers, "workers", 0, "of the rungs with several; default one for 4 NICs, at most one for each CPU")
-	f.IntVarP(&o.Rounds, "rounds", "n", 3, "of all rungs")
-	f.DurationVar(&o.Duration, "duration", time.Second, "of a rung in a round, at line rate")
+	f.IntVar(&o.NICs, "nics", 32, "NICs of each node")
+	f.Float64Var(&o.Gbps, "gbps", 0, "rate of each NIC, `Gbit/s` (default as above)")
+	f.Var(&pages, "page-size", "bytes of a page, as 4K")
+	f.IntVar(&o.Workers, "workers", 0, "workers of the rungs with several (default one for 4 NICs, at most one for each CPU)")
+	f.IntVarP(&o.Rounds, "rounds", "n", 3, "rounds through all rungs; medians count")
+	f.DurationVar(&o.Duration, "duration", time.Second, "how long a rung takes in each round, at line rate")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON, schema "+ladder.Schema)
 	return cmd
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestBenchLadderByCommand(t *testing.T) {
-	const args = "bench ladder --nics 2 --gbps 1 --pages 4K --rounds 1 --duration 2ms"
+	const args = "bench ladder --nics 2 --gbps 1 --page-size 4K --rounds 1 --duration 2ms"
 	stdout, stderr, code := execute(t.Context(), args)
 	if code != exitOK || stderr != "" || !strings.Contains(stdout, "paced to 1 Gbit/s") || !strings.Contains(stdout, "\none NIC, operation queue ") {
 		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)

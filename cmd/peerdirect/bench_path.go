@@ -34,19 +34,20 @@ there is, and shows what it carries and how long one copy takes:
   pinned-plain    down into one pinned buffer, then up
   pageable        the same, through memory that is not pinned
 
-"Back to back" copies are begun without waiting for the one before, up to --depth
-of them or 256 MiB. All bytes that came are compared with what was sent. Ways take
-turns; medians over the rounds count. At the end it says in words which way is the
-best by size, what the others cost, and whether the topology makes a detour.
+"Back to back" copies are begun without waiting for the one before, up to
+--depth of them or 256 MiB. All bytes that came are compared with what was sent.
+Ways take turns; medians over the rounds count. At the end it says in words
+which way is the best by size, what the others cost, and whether the topology
+makes a detour.
 
-It needs NVIDIA's driver, no toolkit. While copies are under way, it keeps one CPU
-busy for each direction.
+It needs NVIDIA's driver, no toolkit. While copies are under way, it keeps one
+CPU busy for each direction.
 
-Exit codes: 1 interrupted, or the driver refused; 2 a pair or a flag that makes no
-sense; 3 no driver, or no such GPU; 4 no permission; 5 no way that --ways names;
-6 bytes came that were not sent.`,
+Exit codes: 1 interrupted, or the driver refused; 2 a pair or a flag that makes
+no sense; 3 no driver, or no such GPU; 4 no permission; 5 no way that --ways
+names; 6 bytes came that were not sent.`,
 		Example: `  peerdirect bench path
-  peerdirect bench path cuda:0 cuda:3 --max 1G --rounds 9
+  peerdirect bench path cuda:0 cuda:1 --max 1G --rounds 9
   peerdirect bench path --ways peer-write,pinned-piped --chunk 512K --json`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -75,14 +76,14 @@ sense; 3 no driver, or no such GPU; 4 no permission; 5 no way that --ways names;
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringSliceVar(&ways, "ways", nil, "to measure; default all")
-	f.Var(&smallest, "min", "smallest size; they go in fours")
-	f.Var(&largest, "max", "largest size, up to 4G; memory is taken for it")
-	f.Var(&chunk, "chunk", "of the way pinned-piped")
-	f.IntVar(&o.Buffers, "buffers", 2, "of the way pinned-piped, in each direction")
-	f.IntVar(&o.Depth, "depth", 16, "copies back to back")
+	f.StringSliceVar(&ways, "ways", nil, "`ways` to measure (default all)")
+	f.Var(&smallest, "min", "smallest size, bytes; sizes go in fours")
+	f.Var(&largest, "max", "largest size, bytes, up to 4G; memory is taken for it")
+	f.Var(&chunk, "chunk", "bytes of a chunk of the way pinned-piped")
+	f.IntVar(&o.Buffers, "buffers", 2, "buffers of the way pinned-piped, in each direction")
+	f.IntVar(&o.Depth, "depth", 16, "copies under way, back to back")
 	f.BoolVar(&o.Both, "both", true, "measure both directions at once as well")
-	f.IntVarP(&o.Rounds, "rounds", "n", 5, "of everything; medians count")
+	f.IntVarP(&o.Rounds, "rounds", "n", 5, "rounds through everything; medians count")
 	f.DurationVar(&o.Duration, "duration", 20*time.Millisecond, "how long a value is measured in each round")
 	f.BoolVar(&unverified, "no-verify", false, "do not compare what came with what was sent")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON, schema "+path.Schema)

@@ -46,13 +46,13 @@ extremes too.
 Exit codes: 1 interrupted, or the device or the kernel refused; 2 a flag that
 makes no sense; 3 no such device or memory; 4 no permission; 5 memory that is
 not supported here, or not by this device.`,
-		Example: `  peerdirect bench registration -d efa_0
-  peerdirect bench registration -d mlx5_0 --memory cuda:0 --max 16G --json
-  peerdirect bench registration -d embedded --runs 3 --max 16M --hits 0,95,100`,
+		Example: `  peerdirect bench registration -d embedded --max 16M --rounds 3 --hits 0,95,100
+  peerdirect bench registration -d efa_0 --json
+  peerdirect bench registration -d mlx5_0 --memory cuda:0 --max 16G`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Runs < 1 || o.Each <= 0 {
-				return usageError{fmt.Errorf("--runs %d, --time %v: both must be above 0", o.Runs, o.Each)}
+				return usageError{fmt.Errorf("--rounds %d, --duration %v: both must be above 0", o.Runs, o.Each)}
 			}
 			o.Min, o.Max = uint64(smallest), uint64(largest)
 			var err error
@@ -84,13 +84,13 @@ not supported here, or not by this device.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVarP(&device, "device", "d", "", deviceUsage)
-	f.StringVarP(&memory, "memory", "m", transfer.HostMemory, "`memory` to register: host, or that of a dma-buf exporter, as udmabuf, heap:system,\naccel:0, cuda:0")
-	f.Var(&smallest, "min", "smallest size, a power of two; default 4K")
-	f.Var(&largest, "max", "largest size, which the pool has too; default as above")
-	f.IntSliceVar(&o.Hits, "hits", []int{0, 50, 90, 99, 100}, "shares of hits, `percent`")
-	f.IntVarP(&o.Runs, "runs", "n", 5, "of everything; medians count")
-	f.DurationVar(&o.Each, "time", 20*time.Millisecond, "how long a value is measured in each run")
-	f.BoolVar(&trace, "trace", false, "a line on standard error for each registration that the cache makes or ends, with\nwhat it took and why; the lines cost time, which the values have")
+	f.StringVarP(&memory, "memory", "m", transfer.HostMemory, memoryUsage("the"))
+	f.Var(&smallest, "min", "smallest `size`, bytes, a power of two (default 4K)")
+	f.Var(&largest, "max", "largest `size`, bytes, which the pool has too (default as above)")
+	f.IntSliceVar(&o.Hits, "hits", []int{0, 50, 90, 99, 100}, "shares of hits in the cache, `percent`")
+	f.IntVarP(&o.Runs, "rounds", "n", 5, "rounds through everything; medians count")
+	f.DurationVar(&o.Each, "duration", 20*time.Millisecond, "how long a value is measured in each round")
+	f.BoolVar(&trace, "trace", false, "a line on standard error for each registration that the cache makes or ends, with what it took and why; the lines cost time, which the values have")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON, schema "+regbench.Schema)
 	completeMemory(cmd)
 	return cmd

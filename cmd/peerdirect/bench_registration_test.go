@@ -12,7 +12,7 @@ import (
 )
 
 func TestBenchRegistrationByCommand(t *testing.T) {
-	const args = "bench registration --device embedded:nics=2 --max 64K --runs 2 --time 1ms --hits 0,100"
+	const args = "bench registration --device embedded:nics=2 --max 64K --rounds 2 --duration 1ms --hits 0,100"
 	stdout, stderr, code := execute(t.Context(), args)
 	if code != exitOK || stderr != "" || !strings.Contains(stdout, "registration of host memory on efa_0..efa_1 (2 NICs") || !strings.Contains(stdout, "\n64 KiB ") {
 		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
@@ -27,7 +27,7 @@ func TestBenchRegistrationByCommand(t *testing.T) {
 }
 
 func TestBenchRegistrationTracesTheCache(t *testing.T) {
-	stdout, stderr, code := execute(t.Context(), "bench registration --device embedded --max 4K --runs 1 --time 1ms --hits 50 --trace")
+	stdout, stderr, code := execute(t.Context(), "bench registration --device embedded --max 4K --rounds 1 --duration 1ms --hits 50 --trace")
 	if code != exitOK || !strings.Contains(stdout, "\n4 KiB ") {
 		t.Errorf("exit %d\n%s", code, stdout)
 	}
@@ -51,7 +51,7 @@ func TestBenchRegistrationThatIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
 	start := time.Now()
-	stdout, stderr, code := execute(ctx, "bench registration --device embedded --max 16M --runs 1000")
+	stdout, stderr, code := execute(ctx, "bench registration --device embedded --max 16M --rounds 1000")
 	if took := time.Since(start); code != exitFailed || stdout != "" || !strings.Contains(stderr, "interrupted") || took > time.Minute {
 		t.Errorf("exit %d after %v\n%s\n%s", code, took, stdout, stderr)
 	}

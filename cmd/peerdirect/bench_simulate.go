@@ -27,11 +27,11 @@ func newBenchSimulate() *cobra.Command {
 		Long: `simulate runs the engine, unchanged, on a virtual clock and a modelled fabric:
 NICs with a rate and a time for each request, a way with jitter, ports that take
 one message after the other, and workers whose time goes by what they do, at
-prices measured on one machine. What it prints are figures of a SIMULATION, to be
-quoted as such; docs/simulation.md tells the inputs, their sources, and what the
-model leaves out.
+prices measured on one machine. What it prints are figures of a SIMULATION, to
+be quoted as such; docs/simulation.md tells the inputs, their sources, and what
+the model leaves out.
 
-Shapes (--nics, --gbits and --workers change them):
+Shapes (--nics, --gbps and --workers change them):
 ` + shapesHelp() + `
 Patterns:
   pair     one node writes to another
@@ -46,9 +46,10 @@ is a bound on the mean latency. One seed gives the same figures each time.
 
 Exit codes: 1 interrupted, or a run that failed; 2 a flag that makes no sense.`,
 		Example: `  peerdirect bench simulate
-  peerdirect bench simulate --shape p6-b300 --page 64K,1M --json
-  peerdirect bench simulate --nodes 128 --pattern all --page 64K --transfers 50
-  peerdirect bench simulate --nodes 57 --pattern scatter --page 4K`,
+  peerdirect bench simulate --shape p6-b300 --page-size 64K,1M --json
+  peerdirect bench simulate --nodes 57 --pattern scatter --page-size 4K
+  peerdirect bench simulate --nodes 128 --pattern all --page-size 64K \
+    --transfers 50                              # takes minutes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			i := slices.IndexFunc(sim.Shapes(), func(s sim.Shape) bool { return s.Name == shape })
@@ -61,7 +62,7 @@ Exit codes: 1 interrupted, or a run that failed; 2 a flag that makes no sense.`,
 				change func()
 			}{
 				{"nics", func() { r.Shape.NICs = nics }},
-				{"gbits", func() { r.Shape.Gbits = gbits }},
+				{"gbps", func() { r.Shape.Gbits = gbits }},
 				{"workers", func() { r.Shape.Workers = worker }},
 			} {
 				if cmd.Flags().Changed(c.flag) {
@@ -75,7 +76,7 @@ Exit codes: 1 interrupted, or a run that failed; 2 a flag that makes no sense.`,
 			for i, s := range sizes {
 				var size report.Bytes
 				if err := size.Set(s); err != nil {
-					return usageError{fmt.Errorf("--page: %w", err)}
+					return usageError{fmt.Errorf("--page-size: %w", err)}
 				}
 				runs[i] = r
 				runs[i].Page = uint64(size)
@@ -106,24 +107,24 @@ Exit codes: 1 interrupted, or a run that failed; 2 a flag that makes no sense.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&shape, "shape", sim.P5.Name, "of the nodes: "+strings.Join(shapeNames(), ", "))
-	f.IntVar(&nics, "nics", 0, "of a node; default the shape's")
-	f.Float64Var(&gbits, "gbits", 0, "of a NIC, Gbit/s; default the shape's")
-	f.IntVar(&worker, "workers", 0, "of a node, each with as many NICs; default the shape's")
-	f.IntVar(&r.Nodes, "nodes", 2, "that there are")
-	f.StringVar(&r.Pattern, "pattern", sim.Pair, "of the traffic: "+strings.Join(sim.Patterns(), ", "))
-	f.StringSliceVar(&sizes, "page", []string{"1K", "4K", "16K", "64K", "256K", "1M"}, "sizes of a page, a run for each, up to 1M")
-	f.IntVar(&r.Pages, "pages", 64, "of a transfer")
+	f.StringVar(&shape, "shape", sim.P5.Name, "`shape` of the nodes: "+strings.Join(shapeNames(), ", "))
+	f.IntVar(&nics, "nics", 0, "NICs of a node (default the shape's)")
+	f.Float64Var(&gbits, "gbps", 0, "rate of each NIC, `Gbit/s` (default the shape's)")
+	f.IntVar(&worker, "workers", 0, "workers of a node, each with as many NICs (default the shape's)")
+	f.IntVar(&r.Nodes, "nodes", 2, "how many nodes there are")
+	f.StringVar(&r.Pattern, "pattern", sim.Pair, "`pattern` of the traffic: "+strings.Join(sim.Patterns(), ", "))
+	f.StringSliceVar(&sizes, "page-size", []string{"1K", "4K", "16K", "64K", "256K", "1M"}, "`sizes` of a page, bytes, a run for each, up to 1M")
+	f.IntVar(&r.Pages, "pages", 64, "pages of a transfer")
 	f.IntVar(&r.Window, "window", 32, "transfers of a node on their way at once")
-	f.IntVar(&r.Transfers, "transfers", 200, "that are measured, of each node that writes")
+	f.IntVar(&r.Transfers, "transfers", 200, "transfers that are measured, of each node that writes")
 	f.IntVar(&r.Batch, "batch", 16, "requests that go to a NIC with one doorbell")
-	f.Uint64Var(&r.Seed, "seed", 1, "of what is drawn by lot")
-	f.DurationVar(&r.Model.Request, "request", 950*time.Nanosecond, "that a NIC is occupied by a request at least")
-	f.DurationVar(&r.Model.Latency, "latency", 8*time.Microsecond, "from NIC to NIC")
-	f.DurationVar(&r.Model.Jitter, "jitter", 2*time.Microsecond, "that a message may be late")
+	f.Uint64Var(&r.Seed, "seed", 1, "seed of what is drawn by lot")
+	f.DurationVar(&r.Model.Request, "request", 950*time.Nanosecond, "how long a request occupies a NIC at least")
+	f.DurationVar(&r.Model.Latency, "latency", 8*time.Microsecond, "time from NIC to NIC")
+	f.DurationVar(&r.Model.Jitter, "jitter", 2*time.Microsecond, "how late a message may be")
 	f.IntVar(&r.Model.Depth, "depth", 2048, "requests that a NIC holds")
 	f.Float64Var(&r.Model.Oversubscribed, "oversubscribed", 1, "how many times more all NICs carry than the fabric's core")
-	f.Float64Var(&r.Model.Costs.Factor, "cost-factor", 1, "multiplies what workers' steps cost")
+	f.Float64Var(&r.Model.Costs.Factor, "cost-factor", 1, "multiplies what the steps of workers cost")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON, schema "+sim.Schema)
 	return cmd
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/peerdirect/peerdirect/transfer/sim"
 )
 
-const simulateArgs = "bench simulate --shape p5 --page 4K,64K --transfers 50 --seed 7"
+const simulateArgs = "bench simulate --shape p5 --page-size 4K,64K --transfers 50 --seed 7"
 
 // TestBenchSimulateByCommand: the same figures each time, and said to be of a
 // simulation.
@@ -45,8 +45,8 @@ func TestBenchSimulateJSON(t *testing.T) {
 func TestBenchSimulateUsage(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--shape p4", "p6-b300"},
-		{"--page 3M", "1 MiB at most"},
-		{"--page x", "no size"},
+		{"--page-size 3M", "1 MiB at most"},
+		{"--page-size x", "no size"},
 		{"--pattern ring", "scatter"},
 		{"--nodes 1", "2 to 1024"},
 		{"--workers 5", "each worker has as many"},

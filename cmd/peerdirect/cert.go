@@ -38,28 +38,29 @@ func newCert() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cert --out DIR NAME...",
 		Short: "Make certificates by which engines know each other",
-		Long: `cert makes for each NAME a key and a certificate, NAME.key and NAME.pem in DIR, by
-the authority that is there, authority.key and authority.pem. If DIR has none, it
-makes one first. Run it again with the same DIR for more names.
+		Long: `cert makes for each NAME a key and a certificate, NAME.key and NAME.pem in DIR,
+by the authority that is there, authority.key and authority.pem. If DIR has
+none, it makes one first. Run it again with the same DIR for more names.
 
 A NAME is a DNS name, of a machine or of an engine, or a URI such as
-spiffe://cluster/engine/7, whose files are called cluster_engine_7. It is what the
-peer is known by, and need not be an address.
+spiffe://cluster/engine/7, whose files are called cluster_engine_7. It is what
+the peer is known by, and need not be an address.
 
-An engine needs its own two files and authority.pem. Whoever has a certificate of
-the authority is let in by all others, so authority.key stays where certificates
-are made. All files are readable by their owner alone, and none is ever replaced:
-to renew a certificate, move the old one away. There is no revocation: if a key is
-lost to somebody, make a new authority in another DIR. A new authority lasts ten
-years, or as long as its first certificates, and they no longer than it.
+An engine needs its own two files and authority.pem. Whoever has a certificate
+of the authority is let in by all others, so authority.key stays where
+certificates are made. All files are readable by their owner alone, and none is
+ever replaced: to renew a certificate, move the old one away. There is no
+revocation: if a key is lost to somebody, make a new authority in another DIR. A
+new authority lasts ten years, or as long as its first certificates, and they no
+longer than it.
 
 Names are checked before anything is made.
 
 Exit codes: 0 made; 1 a file is there already or cannot be written, or the
 authority in DIR cannot be used; 2 usage; 4 no permission.`,
 		Example: `  peerdirect cert --out pki node-a node-b
-  peerdirect cert --out pki --days 30 node-c
-  scp pki/authority.pem pki/node-a.pem pki/node-a.key node-a:/etc/peerdirect/`,
+  peerdirect cert --out pki --days 30 node-c    # by the same authority
+  peerdirect cert --out pki --json node-d | jq -r '.certificates[].not_after'`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			switch {
@@ -80,9 +81,9 @@ authority in DIR cannot be used; 2 usage; 4 no permission.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&dir, "out", "o", "", "directory of the authority and of all files")
-	f.IntVar(&days, "days", 365, "how long the certificates are valid")
-	f.BoolVar(&asJSON, "json", false, "print what was made as JSON (schema "+certSchema+")")
+	f.StringVarP(&dir, "out", "o", "", "`directory` of the authority and of all files (required)")
+	f.IntVar(&days, "days", 365, "how long the certificates are valid, `days`")
+	f.BoolVar(&asJSON, "json", false, "print what was made as JSON, schema "+certSchema)
 	cmd.MarkFlagDirname("out")
 	return cmd
 }

@@ -26,16 +26,16 @@ type credentialFlags struct {
 const tokenEnv = "PEERDIRECT_TOKEN"
 
 func (c *credentialFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&c.tokenFile, "token-file", "", "`file` with the token that all sides know, at least 16 random bytes")
-	f.StringVar(&c.token, "token", "", "the token itself, which other users of this machine then see; default: $"+tokenEnv)
-	f.StringVar(&c.cert, "cert", "", "certificate `file` of this side, as 'peerdirect cert' makes them; with --key and --ca")
-	f.StringVar(&c.key, "key", "", "its private key `file`")
-	f.StringVar(&c.ca, "ca", "", "`file` with the certificate of the authority that the peer's must be of")
+	f.StringVar(&c.tokenFile, "token-file", "", "`file` with the token that all sides know, at least 16 random bytes (default none)")
+	f.StringVar(&c.token, "token", "", "the token itself, which other users of this machine then see (default $"+tokenEnv+")")
+	f.StringVar(&c.cert, "cert", "", "certificate `file` of this side, as 'peerdirect cert' makes them; with --key and --ca (default none)")
+	f.StringVar(&c.key, "key", "", "its private key `file` (default none)")
+	f.StringVar(&c.ca, "ca", "", "`file` with the certificate of the authority that the peer's must be of (default none)")
 }
 
 // registerPeer adds what only the side that dials can ask for.
 func (c *credentialFlags) registerPeer(f *pflag.FlagSet) {
-	f.StringVar(&c.name, "peer-name", "", "`name` that the peer's certificate must have; default: any of the authority")
+	f.StringVar(&c.name, "peer-name", "", "`name` that the peer's certificate must have (default any of the authority)")
 }
 
 // errNoCredentials: none were given.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/peerdirect/peerdirect/internal/lab"
 	"github.com/peerdirect/peerdirect/transfer"
@@ -34,9 +35,10 @@ func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Move pages by RDMA from one node to another, and draw it",
-		Long: `demo moves scattered pages of one node's memory into scattered pages of another's,
-as 'peerdirect transfer' does, and draws both memories as the receiver found them,
-page by page, the path that the bytes took, their rate and latency.
+		Long: `demo moves scattered pages of one node's memory into scattered pages of
+another's, as 'peerdirect transfer' does, and draws both memories as the
+receiver found them, page by page, the path that the bytes took, their rate and
+latency.
 
 By itself it runs at once, anywhere: both nodes are in this process, and their
 NICs are software EFA devices, driven through the same rings as hardware is.
@@ -45,6 +47,11 @@ With --lab the nodes are virtual machines with stock kernels and a software RDMA
 device each (--link), or with EFA devices under the unmodified upstream driver
 (--efa). The lab is built first, if it is not there yet, from Debian's packages:
 that takes some minutes, once.`,
+		Example: `  peerdirect demo
+  peerdirect demo --pages 2048 --page-size 4K --nics 8
+  peerdirect demo --json | jq '.receiver.verified'
+  peerdirect demo --lab                         # two virtual machines
+  peerdirect demo --lab --efa 2 --kernel 6.12`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
 	}
@@ -52,14 +59,14 @@ that takes some minutes, once.`,
 	f.SortFlags = false
 	f.IntVar(&d.pages, "pages", 512, "how many pages to move")
 	f.Var(&d.page, "page-size", "bytes of a page, a power of two, as 4K")
-	f.Var(&d.stride, "stride", "bytes from one page to the next in the source, a multiple of the page size; default: twice that")
+	f.Var(&d.stride, "stride", "bytes from one page to the next in the source, a multiple of the page size (default twice that)")
 	f.Uint64Var(&d.seed, "scatter", 1, "`seed` that scatters the pages in the target; 0 keeps them in order")
 	f.IntVar(&d.nics, "nics", 4, "NICs of each node in this process")
 	f.BoolVar(&d.lab, "lab", false, "between two virtual machines instead")
-	f.StringVar(&d.kernel, "kernel", lab.DefaultKernel, "with --lab: kernel series: "+fmt.Sprint(lab.KernelSeries()))
-	f.StringVar(&d.link, "link", string(lab.LinkRXE), "with --lab: RDMA driver of the machines: rxe or siw")
-	f.IntVar(&d.efa, "efa", 0, "with --lab: EFA `devices` of each machine, which are used instead")
-	f.BoolVar(&d.json, "json", false, "print both sides' results as JSON, schema "+demoSchema+", instead of the picture")
+	f.StringVar(&d.kernel, "kernel", lab.DefaultKernel, "with --lab: kernel `series`, "+strings.Join(lab.KernelSeries(), ", "))
+	f.StringVar(&d.link, "link", string(lab.LinkRXE), "with --lab: RDMA `driver` of the machines, rxe or siw")
+	f.IntVar(&d.efa, "efa", 0, "with --lab: EFA `devices` of each machine, which are used instead (default none)")
+	f.BoolVar(&d.json, "json", false, "print both sides' results as JSON, schema "+demoSchema)
 	cmd.AddCommand(newDemoNode())
 	return cmd
 }

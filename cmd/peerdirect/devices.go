@@ -48,15 +48,15 @@ nothing could be shown.`,
   peerdirect devices -v --device rxe0
   peerdirect devices --json | jq '.devices[].ports[].state'
   peerdirect devices --watch
-  peerdirect devices --sysroot /tmp/capture      # another machine's sysfs`,
+  peerdirect devices --sysroot node7            # another machine's /sys`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f := cmd.Flags()
 			switch {
 			case f.Changed("device") && o.Device == "":
 				return usageError{errors.New("--device needs a name")}
-			case f.Changed("port") && o.Port < 1:
-				return usageError{fmt.Errorf("--port %d: ports are numbered from 1", o.Port)}
+			case f.Changed("ib-port") && o.Port < 1:
+				return usageError{fmt.Errorf("--ib-port %d: ports are numbered from 1", o.Port)}
 			case watch && (verbose || f.Changed("sysroot")):
 				return usageError{errors.New("--watch goes with neither -v nor --sysroot")}
 			case f.Changed("interval") && !watch:
@@ -99,11 +99,11 @@ nothing could be shown.`,
 	f := cmd.Flags()
 	f.BoolVarP(&verbose, "verbose", "v", false, "print every field")
 	f.BoolVar(&asJSON, "json", false, "print JSON, schema "+inventory.Schema)
-	f.StringVarP(&o.Device, "device", "d", "", "only this device")
-	f.IntVarP(&o.Port, "port", "i", 0, "only this port")
+	f.StringVarP(&o.Device, "device", "d", "", "only this `device` (default all)")
+	f.IntVarP(&o.Port, "ib-port", "i", 0, "only this `port`, from 1 (default all)")
 	f.BoolVar(&watch, "watch", false, "print changes until interrupted")
 	f.DurationVar(&interval, "interval", time.Second, "how often --watch looks by itself")
-	f.StringVar(&sysroot, "sysroot", "", "read the sysfs below this folder instead of this machine")
+	f.StringVar(&sysroot, "sysroot", "", "read the capture or the `root` that holds a /sys, instead of this machine (default /)")
 	cmd.RegisterFlagCompletionFunc("device", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return inventory.Names(), cobra.ShellCompDirectiveNoFileComp
 	})

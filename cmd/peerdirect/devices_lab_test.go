@@ -161,8 +161,8 @@ func TestDevicesErrorsInTheLab(t *testing.T) {
 	}{
 		{[]string{"--device", "mlx5_77"}, exitNoDevice, name},
 		{[]string{"--watch", "--device", "mlx5_77"}, exitNoDevice, name},
-		{[]string{"--port", "9"}, exitUsage, name + " has port 1"},
-		{[]string{"--watch", "--device", name, "--port", "9"}, exitUsage, name + " has port 1"},
+		{[]string{"--ib-port", "9"}, exitUsage, name + " has port 1"},
+		{[]string{"--watch", "--device", name, "--ib-port", "9"}, exitUsage, name + " has port 1"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), append([]string{"devices"}, c.args...), strings.NewReader(""), &stdout, &stderr)

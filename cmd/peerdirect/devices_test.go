@@ -67,8 +67,8 @@ func TestDevicesUsage(t *testing.T) {
 		"argument":             {[]string{"rxe0"}, exitUsage, "rxe0"},
 		"unknown flag":         {[]string{"--no-such-flag"}, exitUsage, "no-such-flag"},
 		"no name":              {[]string{"--device", ""}, exitUsage, "--device"},
-		"no number":            {[]string{"--port", "one"}, exitUsage, "one"},
-		"port 0":               {[]string{"--port", "0"}, exitUsage, "from 1"},
+		"no number":            {[]string{"--ib-port", "one"}, exitUsage, "one"},
+		"port 0":               {[]string{"--ib-port", "0"}, exitUsage, "from 1"},
 		"watch and verbose":    {[]string{"--watch", "-v"}, exitUsage, "--watch"},
 		"watch a capture":      {[]string{"--watch", "--sysroot", root}, exitUsage, "--sysroot"},
 		"interval alone":       {[]string{"--interval", "2s"}, exitUsage, "--watch"},
@@ -77,7 +77,7 @@ func TestDevicesUsage(t *testing.T) {
 		"no folder":            {[]string{"--sysroot", root + "/sys/devices/pci0000:10/0000:10:1b.0/numa_node"}, exitUsage, "no directory"},
 		"nothing in a capture": {[]string{"--sysroot", t.TempDir()}, exitNoDevice, "no RDMA device"},
 		"wrong name":           {[]string{"--sysroot", root, "--device", "mlx5_0"}, exitNoDevice, "there is rdmap16s27"},
-		"wrong port":           {[]string{"--sysroot", root, "--port", "2"}, exitUsage, "rdmap16s27 has port 1"},
+		"wrong port":           {[]string{"--sysroot", root, "--ib-port", "2"}, exitUsage, "rdmap16s27 has port 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := devices(t, c.args...)
@@ -108,7 +108,7 @@ rdmap16s27  1     ACTIVE  Unspecified  100Gb/s  ?    -       efa     0000:10:1b.
 	if inv.Schema != inventory.Schema || inv.Kernel != nil || len(inv.Devices) != 1 || inv.Devices[0].PCI.Address != "0000:10:1b.0" {
 		t.Errorf("%s", stdout)
 	}
-	code, stdout, _ = devices(t, "--sysroot", root, "-v", "--device", "rdmap16s27", "--port", "1")
+	code, stdout, _ = devices(t, "--sysroot", root, "-v", "--device", "rdmap16s27", "--ib-port", "1")
 	if code != exitOK || !strings.Contains(stdout, "dmabuf import                     unknown") || !strings.Contains(stdout, "  Port 1\n") {
 		t.Errorf("exit %d, stdout\n%s", code, stdout)
 	}

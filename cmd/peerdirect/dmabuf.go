@@ -12,7 +12,10 @@ func newDMABuf() *cobra.Command {
 		Long: `dmabuf is about memory that a NIC reaches by a dma-buf: a descriptor that the
 memory's driver exports. list shows the drivers that this program can ask, show
 the dma-bufs that a process holds. check says whether the kernel would register
-one, and if not by which rule; probe tries every exporter with every RDMA device.`,
+one, and if not by which rule; probe tries every exporter with every RDMA
+device.`,
+		Example: `  peerdirect dmabuf list
+  peerdirect dmabuf probe`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

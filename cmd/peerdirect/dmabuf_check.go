@@ -34,12 +34,12 @@ func newDMABufCheck() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "check --length SIZE",
-		Short: "Say whether the kernel would register a dma-buf, and if not by which rule",
-		Long: `check replays what the kernel checks before it registers a dma-buf, in its order,
-and prints each rule with its verdict: passed, failed with both numbers that were
-compared, or unknown where something was not given. The first rule that fails is
-the kernel's answer. Below come warnings: what the kernel takes and that goes
-wrong later.
+		Short: "Say whether the kernel would register a dma-buf, and why not",
+		Long: `check replays what the kernel checks before it registers a dma-buf, in its
+order, and prints each rule with its verdict: passed, failed with both numbers
+that were compared, or unknown where something was not given. The first rule
+that fails is the kernel's answer. Below come warnings: what the kernel takes
+and that goes wrong later.
 
 It registers nothing. Of a device of this machine (--device) the driver and the
 limits are read; of another's give --driver, --max-mr-size and --page-sizes, as
@@ -50,10 +50,13 @@ Sizes and addresses are numbers of bytes: 4096, 64K, 1M, 2G, 0x1000.
 
 Exit codes: 0 the kernel would take it, as far as was given; 1 it would not; 2
 usage; 3 no such device; 4 no permission to open it.`,
-		Example: `  peerdirect dmabuf check --buffer-size 20M --offset 8214528 --length 1916853120 --iova 0x12397fd5800
-  peerdirect dmabuf check --driver efa --length 1M --access local-write,remote-atomic
-  peerdirect dmabuf check --address 0x7f0000020000 --base 0x7f0000000000 --length 64K --iova 0x7f0000020000
-  peerdirect dmabuf check --length 4K --json | jq '.rules[] | select(.verdict == "failed")'`,
+		Example: `  peerdirect dmabuf check --buffer-size 20M --offset 8214528 \
+    --length 1916853120 --iova 0x12397fd5800    # fails
+  peerdirect dmabuf check --driver efa --length 1M \
+    --access local-write,remote-atomic          # fails, too
+  peerdirect dmabuf check --address 0x7f0000020000 --base 0x7f0000000000 \
+    --length 64K --iova 0x7f0000020000
+  peerdirect dmabuf check --length 4K --json | jq '.rules[].verdict'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f := cmd.Flags()
@@ -94,22 +97,22 @@ usage; 3 no such device; 4 no permission to open it.`,
 		},
 	}
 	f := cmd.Flags()
-	f.Var((*bytesFlag)(&o.Offset), "offset", "of the first byte in the dma-buf")
-	f.Var((*bytesFlag)(&o.Length), "length", "bytes to register")
-	f.Var((*bytesFlag)(&o.IOVA), "iova", "address of the first byte in work requests")
+	f.Var((*bytesFlag)(&o.Offset), "offset", "offset of the first byte in the dma-buf (default 0)")
+	f.Var((*bytesFlag)(&o.Length), "length", "`bytes` to register (required)")
+	f.Var((*bytesFlag)(&o.IOVA), "iova", "address of the first byte in work requests (default 0)")
 	o.Access = dmabufDefaultAccess
-	f.Var(access, "access", "names joined by commas, or a number")
-	f.Var((*bytesFlag)(&o.BufferSize), "buffer-size", "size of the dma-buf")
-	f.StringVar(&o.Exporter, "exporter", "", "its exporter's name in fdinfo: udmabuf, vfio_pci_core, nv_dmabuf")
-	f.IntVar(&fd, "fd", -1, "an open dma-buf, instead of its size and exporter")
-	f.StringVarP(&o.Device, "device", "d", "", "RDMA device of this machine")
-	f.StringVar(&o.Driver, "driver", "", "driver of a device elsewhere: "+strings.Join(driverNames(), ", "))
-	f.StringVar(&o.Kernel, "kernel", "", "kernel elsewhere, as uname -r tells it")
-	f.Var((*bytesFlag)(&o.PageSize), "page-size", "page of that kernel")
-	f.Var((*bytesFlag)(&o.MaxMRSize), "max-mr-size", "the device's limit")
-	f.Var((*bytesFlag)(&o.PageSizes), "page-sizes", "the device's page_size_cap, a bit for each size")
-	f.Var((*bytesFlag)(&o.Address), "address", "the pointer that is registered, to compare with --base")
-	f.Var((*bytesFlag)(&o.Base), "base", "the start of its allocation")
+	f.Var(access, "access", "access: names joined by commas, or a number")
+	f.Var((*bytesFlag)(&o.BufferSize), "buffer-size", "size of the dma-buf (default unknown)")
+	f.StringVar(&o.Exporter, "exporter", "", "its exporter's `name` in fdinfo, as udmabuf, vfio_pci_core, nv_dmabuf (default unknown)")
+	f.IntVar(&fd, "fd", -1, "`descriptor` of an open dma-buf, instead of its size and exporter; -1 is none")
+	f.StringVarP(&o.Device, "device", "d", "", "RDMA `device` of this machine (default none)")
+	f.StringVar(&o.Driver, "driver", "", "`driver` of a device elsewhere (default unknown): "+strings.Join(driverNames(), ", "))
+	f.StringVar(&o.Kernel, "kernel", "", "kernel `release` elsewhere, as uname -r tells it (default this machine's)")
+	f.Var((*bytesFlag)(&o.PageSize), "page-size", "page size of that kernel (default this machine's; with --kernel 4K)")
+	f.Var((*bytesFlag)(&o.MaxMRSize), "max-mr-size", "the device's limit of a region (default unknown)")
+	f.Var((*bytesFlag)(&o.PageSizes), "page-sizes", "the device's page_size_cap, a bit for each size (default unknown)")
+	f.Var((*bytesFlag)(&o.Address), "address", "the pointer that is registered, to compare with --base (default none)")
+	f.Var((*bytesFlag)(&o.Base), "base", "the start of its allocation (default none)")
 	f.BoolVar(&o.DMAHandle, "dma-handle", false, "register with a DMA handle (ibv_reg_mr_ex)")
 	f.BoolVar(&asJSON, "json", false, "print JSON, schema "+dmabufCheckSchema)
 	complete(cmd, "driver", driverNames()...)

@@ -40,11 +40,11 @@ func newDMABufList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the drivers that export memory, and why some cannot be used here",
+		Short: "List the drivers that export memory, and why some cannot here",
 		Long: `list shows every exporter that peerdirect knows: its name, which other commands
-take (transfer --memory NAME), what memory it is, and whether it can be used here.
-Where it cannot, the line below says what is missing: a module, a device, a
-permission, a library.
+take (transfer --memory NAME), what memory it is, and whether it can be used
+here. Where it cannot, the line below says what is missing: a module, a device,
+a permission, a library.
 
 Each exporter is asked by opening its device, a graphics card by a buffer of one
 page. A device of vfio that no program drives is reset by that. Nothing is

@@ -19,11 +19,11 @@ func newDMABufProbe() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "probe",
-		Short: "Try every exporter with every RDMA device, and say what works and why not",
+		Short: "Try every exporter with every RDMA device, and say what works",
 		Long: `probe allocates a few pages of each exporter's memory, exports one of them,
 registers it with each RDMA device, has the device move it into host memory and
-other bytes back, compares, and takes all down again. The matrix has a verdict in
-each cell:
+other bytes back, compares, and takes all down again. The matrix has a verdict
+in each cell:
 
   moved    the bytes went out and in again, and nothing beside them changed
   refused  the kernel, the device or the exporter said no, and it is known why
@@ -38,9 +38,9 @@ machine is needed, and no more than a page is moved.
 Exit codes: 0 every cell moved, or was refused or absent for a known reason; 1 a
 cell failed; 3 no RDMA device; 6 bytes differ.`,
 		Example: `  peerdirect dmabuf probe
-  peerdirect dmabuf probe --exporter udmabuf --exporter cuda:0 --device mlx5_0
   peerdirect dmabuf probe --embedded --exporter host
-  peerdirect dmabuf probe --json | jq -r '.cells[] | "\(.exporter) \(.device) \(.verdict)"'`,
+  peerdirect dmabuf probe --device mlx5_0 --exporter udmabuf --exporter cuda:0
+  peerdirect dmabuf probe --json | jq -c '.cells[] | [.exporter, .verdict]'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			stderr := cmd.ErrOrStderr()
@@ -74,8 +74,8 @@ cell failed; 3 no RDMA device; 6 bytes differ.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&o.Exporters, "exporter", "e", nil, "only this exporter, or host; repeatable")
-	f.StringArrayVarP(&o.Devices, "device", "d", nil, "only this RDMA device; repeatable")
+	f.StringArrayVarP(&o.Exporters, "exporter", "e", nil, "only this `exporter`, or host; repeatable (default all)")
+	f.StringArrayVarP(&o.Devices, "device", "d", nil, "only this RDMA `device`; repeatable (default all)")
 	f.BoolVar(&o.Embedded, "embedded", false, "a software EFA device in this process: alone, or with --device beside others")
 	f.BoolVar(&asJSON, "json", false, "print JSON, schema "+dmabufprobe.Schema)
 	cmd.RegisterFlagCompletionFunc("exporter", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

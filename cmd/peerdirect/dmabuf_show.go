@@ -43,9 +43,9 @@ func newDMABufShow() *cobra.Command {
 		Use:   "show PID",
 		Short: "Show the dma-bufs that a process holds",
 		Long: `show lists the dma-bufs that a process holds by descriptors and mappings: the
-inode, which is one buffer's everywhere, the driver that exported it, its size, and
-all references to it. References that no process shows by descriptors or mappings
-are those of drivers, of NICs that registered the buffer above all.
+inode, which is one buffer's everywhere, the driver that exported it, its size,
+and all references to it. References that no process shows by descriptors or
+mappings are those of drivers, of NICs that registered the buffer above all.
 
 A buffer that is mapped, but has no descriptor in the process any more, tells
 neither driver nor size ("?"; null in JSON). Processes of others need
@@ -53,8 +53,8 @@ CAP_SYS_PTRACE.
 
 Exit codes: 0 shown, also where there are none; 1 no such process; 2 no number;
 4 no permission.`,
-		Example: `  peerdirect dmabuf show $(pgrep -n myprogram)
-  peerdirect dmabuf show 4711 --json | jq '[.buffers[].size] | add'`,
+		Example: `  sudo peerdirect dmabuf show 4242
+  peerdirect dmabuf show 4242 --json | jq '[.buffers[].size] | add'`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pid, err := strconv.ParseInt(args[0], 10, 32)

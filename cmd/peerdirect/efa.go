@@ -63,20 +63,24 @@ func newEFAServe() *cobra.Command {
 		Long: `serve makes EFA devices and joins them by one fabric. Each waits on a socket of
 its own for QEMU (10.1 or later) to connect, and the guest finds a PCI function
 that the upstream efa driver binds to. serve prints a line a device as soon as
-all listen: the socket, a tab, and QEMU's argument. It ends on SIGINT or SIGTERM.
+all listen: the socket, a tab, and QEMU's argument. It ends on SIGINT or
+SIGTERM.
 
 One device has PATH for its socket; several have PATH for a folder, with
 sockets PATH/nodeI-devJ.sock. A guest's devices should all be of one node. The
 guest's memory must be a shared file, for example
 
-  -object memory-backend-memfd,id=mem,size=2G,share=on -machine q35,memory-backend=mem
+  -object memory-backend-memfd,id=mem,size=2G,share=on
+  -machine q35,memory-backend=mem
 
---admin-fault makes admin commands go wrong: COMMAND:FAULT[:COUNT], where COMMAND is
-upstream's name (CREATE_CQ) or ANY, and FAULT is timeout, no-interrupt,
-bad-checksum or a status (RESOURCE_ALLOCATION_FAILURE). Each device has its own.`,
-		Example: `  peerdirect efa serve --socket /run/user/1000/efa.sock --trace
-  peerdirect efa serve --socket /tmp/efa --nodes 2 --devices 4 --loss 0.01 --seed 7
-  peerdirect efa serve --socket /tmp/efa.sock --admin-fault CREATE_QP:RESOURCE_ALLOCATION_FAILURE:2`,
+--admin-fault makes admin commands go wrong: COMMAND:FAULT[:COUNT], where
+COMMAND is upstream's name (CREATE_CQ) or ANY, and FAULT is timeout,
+no-interrupt, bad-checksum or a status (RESOURCE_ALLOCATION_FAILURE). Each
+device has its own.`,
+		Example: `  peerdirect efa serve --socket efa.sock --trace
+  peerdirect efa serve --socket sockets --nodes 2 --devices 4 --loss 0.01
+  peerdirect efa serve --socket efa.sock \
+    --admin-fault CREATE_QP:RESOURCE_ALLOCATION_FAILURE:2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
@@ -86,18 +90,18 @@ bad-checksum or a status (RESOURCE_ALLOCATION_FAILURE). Each device has its own.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.socket, "socket", "", "the device's socket, or the folder of the devices' sockets")
+	f.StringVar(&s.socket, "socket", "", "`path` of the device's socket, or of the folder of several devices' (required)")
 	f.IntVar(&s.nodes, "nodes", 1, "how many machines the devices are for")
 	f.IntVar(&s.devices, "devices", 1, "devices of each machine")
-	f.Uint64Var(&s.fabric.Seed, "seed", 0, "of the order of delivery, the faults and the addresses")
-	f.StringVar(&s.api, "api", "0.3", "version of the admin interface, 0.1, 0.2 or 0.3")
+	f.Uint64Var(&s.fabric.Seed, "seed", 0, "seed of the order of delivery, the faults and the addresses (default 0)")
+	f.StringVar(&s.api, "api", "0.3", "`version` of the admin interface: 0.1, 0.2 or 0.3")
 	f.IntVar(&s.function.SubCQs, "sub-cqs", 1, "sub-CQs in a completion queue, 1 or 2")
 	f.BoolVar(&s.reorder, "reorder", true, "deliver out of order, as SRD does")
-	f.Float64Var(&s.faults.Loss, "loss", 0, "share of packets that are lost, 0 to 1")
-	f.DurationVar(&s.function.Latency, "latency", 0, "added by each device, one way")
-	f.Float64Var(&s.function.LineRate, "rate", 0, "line rate of each device, Gbit/s; 0 is as fast as it goes")
+	f.Float64Var(&s.faults.Loss, "loss", 0, "`share` of packets that are lost, 0 to 1 (default 0)")
+	f.DurationVar(&s.function.Latency, "latency", 0, "time that each device adds, one way (default 0s)")
+	f.Float64Var(&s.function.LineRate, "gbps", 0, "rate of each device, `Gbit/s`; 0 is as fast as it goes (default 0)")
 	f.DurationVar(&s.keepAlive, "keep-alive", time.Second, "time between keep-alive notifications; 0 is never")
-	f.StringArrayVar(&s.adminFaults, "admin-fault", nil, "COMMAND:FAULT[:COUNT]; repeatable")
+	f.StringArrayVar(&s.adminFaults, "admin-fault", nil, "`COMMAND:FAULT[:COUNT]`, as above; repeatable (default none)")
 	f.BoolVar(&s.trace, "trace", false, "tell every admin command on standard error")
 	f.BoolVar(&s.json, "json", false, "print JSON, one device a line, schema "+efaSchema)
 	complete(cmd, "api", "0.1", "0.2", "0.3")
@@ -120,7 +124,7 @@ func (s *efaServe) check() error {
 	case s.faults.Loss < 0 || s.faults.Loss >= 1:
 		return fmt.Errorf("--loss %g: a share from 0 to below 1", s.faults.Loss)
 	case s.function.Latency < 0 || s.function.LineRate < 0 || s.keepAlive < 0:
-		return errors.New("--latency, --rate and --keep-alive cannot be negative")
+		return errors.New("--latency, --gbps and --keep-alive cannot be negative")
 	}
 	for _, text := range s.adminFaults {
 		fault, err := parseAdminFault(text)

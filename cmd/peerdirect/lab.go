@@ -42,9 +42,9 @@ func newLabBuild() *cobra.Command {
 for each: series, release and folder, separated by tabs. It takes a minute or
 two and 1.5 GB a kernel. Then it makes the layers named: programs that a run may
 lay over its kernel's root.`,
-		Example: `  peerdirect lab build                     # the default kernel
-  peerdirect lab build --kernel all        # every kernel the lab knows
-  peerdirect lab build --with acceptance   # and the programs of make acceptance`,
+		Example: `  peerdirect lab build                          # the default kernel
+  peerdirect lab build --kernel all             # every kernel the lab knows
+  peerdirect lab build --with acceptance        # and what make acceptance runs`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			chosen, err := labKernels(kernels)
@@ -68,11 +68,11 @@ lay over its kernel's root.`,
 			return buildLayers(cmd, layers)
 		},
 	}
-	cmd.Flags().StringSliceVar(&layers, "with", nil, "layer of programs, "+strings.Join(lab.LayerNames(), ", ")+"; repeatable")
+	cmd.Flags().StringSliceVar(&layers, "with", nil, "`layer` of programs: "+strings.Join(lab.LayerNames(), ", ")+"; repeatable (default none)")
 	complete(cmd, "with", lab.LayerNames()...)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one root a line, schema "+lab.BuiltSchema)
 	cmd.Flags().StringSliceVar(&kernels, "kernel", []string{lab.DefaultKernel},
-		"kernel series, "+strings.Join(lab.KernelSeries(), ", ")+" or all; repeatable")
+		"kernel `series`: "+strings.Join(lab.KernelSeries(), ", ")+" or all; repeatable")
 	complete(cmd, "kernel", append(lab.KernelSeries(), "all")...)
 	return cmd
 }
@@ -116,17 +116,17 @@ type labFlags struct {
 func (l *labFlags) register(cmd *cobra.Command, timeout time.Duration) {
 	f := cmd.Flags()
 	f.SetInterspersed(false) // what follows the command is the command's
-	f.StringVar(&l.kernel, "kernel", lab.DefaultKernel, "kernel series, "+strings.Join(lab.KernelSeries(), ", "))
+	f.StringVar(&l.kernel, "kernel", lab.DefaultKernel, "kernel `series`: "+strings.Join(lab.KernelSeries(), ", "))
 	f.IntVar(&l.o.CPUs, "cpus", lab.DefaultCPUs, "processors of each machine")
-	f.IntVar(&l.o.Memory, "memory", lab.DefaultMemory, "memory of each machine, MiB")
-	f.StringVar(&l.link, "link", "", "RDMA driver on the link, rxe, siw or none (default rxe, with --efa none)")
+	f.IntVar(&l.o.Memory, "memory", lab.DefaultMemory, "memory of each machine, `MiB`")
+	f.StringVar(&l.link, "link", "", "RDMA `driver` on the link: rxe, siw or none (default rxe, with --efa none)")
 	l.efa.register(cmd)
 	registerAccelerators(f, &l.o)
-	f.StringVar(&l.layer, "with", "", "lay more programs over the root: "+strings.Join(lab.LayerNames(), ", "))
-	f.StringArrayVar(&l.o.Modules, "module", nil, "load another kernel module, 'NAME [PARAMETER=VALUE...]'; repeatable")
-	f.StringVar(&l.o.Accel, "accel", lab.AccelTCG, "QEMU's accelerator, tcg, kvm or auto; icount: tcg with a clock that counts instructions")
+	f.StringVar(&l.layer, "with", "", "lay this `layer` of programs over the root: "+strings.Join(lab.LayerNames(), ", ")+" (default none)")
+	f.StringArrayVar(&l.o.Modules, "module", nil, "load another kernel `module`, 'NAME [PARAMETER=VALUE...]'; repeatable (default none)")
+	f.StringVar(&l.o.Accel, "accel", lab.AccelTCG, "QEMU's `accelerator`: tcg, kvm or auto; icount: tcg with a clock that counts instructions")
 	f.DurationVar(&l.o.Timeout, "timeout", timeout, "end the machines after this long")
-	f.StringVar(&l.o.Out, "out", "", "share this folder as /peerdirect/out, writable")
+	f.StringVar(&l.o.Out, "out", "", "share this `folder` as /peerdirect/out, writable (default none)")
 	f.BoolVar(&l.o.Keep, "keep", false, "keep the machines' kernel logs and say where")
 	complete(cmd, "kernel", lab.KernelSeries()...)
 	complete(cmd, "link", string(lab.LinkRXE), string(lab.LinkSIW), string(lab.LinkNone))
@@ -182,13 +182,14 @@ it is:
   PEERDIRECT_DEVICE   the RDMA device: rxe0 or siw0, or the first of --efa
   PEERDIRECT_EFA      the devices of --efa, separated by commas
   PEERDIRECT_ACCELERATORS
-                      those of --accelerator, as exporters of dma-bufs: accel:0,accel:1
+                      those of --accelerator, as dma-buf exporters: accel:0,…
   PEERDIRECT_KERNEL   the kernel's series`,
 		Example: `  peerdirect lab run -- ibv_devinfo -v
   peerdirect lab run --nodes 2 -- sh -c 'ping -c 1 $PEERDIRECT_PEERS'
   peerdirect lab run --nodes 2 --efa 4 -- ibv_devinfo
   peerdirect lab run --efa 2 --accelerator 2 -- lspci -tv
-  peerdirect lab run --kernel 6.1 --out results -- sh -c 'uname -a >/peerdirect/out/kernel'`,
+  peerdirect lab run --kernel 6.1 --out results -- \
+    sh -c 'uname -a >/peerdirect/out/kernel'`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := flags.options(cmd, args)
@@ -219,7 +220,8 @@ func newLabClean() *cobra.Command {
 		Short: "Remove what lab build made",
 		Long: `clean removes every root of the lab, whatever version of peerdirect made it, and
 says how much that freed. One that machines run on stays.`,
-		Args: cobra.NoArgs,
+		Example: `  peerdirect lab clean`,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			freed, err := lab.Clean(cmd.Context())
 			fmt.Fprintf(cmd.OutOrStdout(), "freed %.1f GB\n", float64(freed)/1e9)

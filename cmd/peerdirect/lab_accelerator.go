@@ -11,8 +11,8 @@ import (
 // have.
 func registerAccelerators(f *pflag.FlagSet, o *lab.Options) {
 	f.IntVar(&o.Accelerators.Count, "accelerator", 0, fmt.Sprintf(
-		"accelerators of each machine, up to %d: memory behind a PCI BAR, exported as peer-to-peer dma-bufs", lab.MaxAccelerators))
-	f.IntVar(&o.Accelerators.Memory, "accelerator-memory", lab.DefaultAcceleratorMemory, "memory of each accelerator, MiB")
+		"accelerators of each machine, up to %d: memory behind a PCI BAR, exported as peer-to-peer dma-bufs (default none)", lab.MaxAccelerators))
+	f.IntVar(&o.Accelerators.Memory, "accelerator-memory", lab.DefaultAcceleratorMemory, "memory of each accelerator, `MiB`")
 	f.BoolVar(&o.IOMMU, "iommu", false, "give each machine an IOMMU, which vfio-pci needs")
 	f.BoolVar(&o.ACS, "acs", false, "give the switch ports above accelerators access control services, which can keep their traffic off the switch")
 }

@@ -20,12 +20,12 @@ type labEFA struct {
 
 func (l *labEFA) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVar(&l.Count, "efa", 0, fmt.Sprintf("EFA devices of each machine, up to %d", lab.MaxEFA))
-	f.StringVar(&l.api, "efa-api", "0.3", "version of their admin interface, 0.1, 0.2 or 0.3")
+	f.IntVar(&l.Count, "efa", 0, fmt.Sprintf("EFA `devices` of each machine, up to %d (default none)", lab.MaxEFA))
+	f.StringVar(&l.api, "efa-api", "0.3", "`version` of their admin interface: 0.1, 0.2 or 0.3")
 	f.IntVar(&l.Function.SubCQs, "efa-sub-cqs", 1, "sub-CQs in their completion queues, 1 or 2")
-	f.Float64Var(&l.Faults.Loss, "efa-loss", 0, "share of packets that their fabric loses, 0 to 1")
-	f.Uint64Var(&l.Fabric.Seed, "efa-seed", 0, "of the fabric's order of delivery, losses and addresses")
-	f.DurationVar(&l.flap.every, "efa-flap", 0, "take the links of their devices down one after the other, each for half of this time")
+	f.Float64Var(&l.Faults.Loss, "efa-loss", 0, "`share` of packets that their fabric loses, 0 to 1 (default 0)")
+	f.Uint64Var(&l.Fabric.Seed, "efa-seed", 0, "seed of the fabric's order of delivery, losses and addresses (default 0)")
+	f.DurationVar(&l.flap.every, "efa-flap", 0, "take the links of their devices down one after the other, each for half of this time (default never)")
 	f.BoolVar(&l.inOrder, "efa-in-order", false, "deliver in order, which SRD does not promise")
 	f.BoolVar(&l.tell, "efa-stats", false, "at the end tell how many bytes each read and wrote in host memory and in accelerators")
 	complete(cmd, "efa-api", "0.1", "0.2", "0.3")

@@ -20,6 +20,8 @@ func newLabShell() *cobra.Command {
 		Long: `shell boots one machine and connects this terminal to a shell in it, or to
 COMMAND. The machine ends with it. The working folder is seen as
 /peerdirect/src, read-only; peerdirect itself is in the PATH.`,
+		Example: `  peerdirect lab shell
+  peerdirect lab shell --efa 2 --accelerator 1 -- peerdirect topo`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

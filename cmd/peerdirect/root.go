@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -28,6 +29,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return code
 }
 
+// helpColumns is the width of every help text.
+const helpColumns = 80
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "peerdirect",
@@ -38,6 +42,9 @@ a detour, what registration costs and where completions wait.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 no device, 4 no permission,
 5 unsupported, 6 verification failed.`,
+		Example: `  peerdirect demo                               # needs nothing
+  peerdirect devices
+  peerdirect topo --pairs`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -45,6 +52,12 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 no device, 4 no permission,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
+	// Flags are wrapped to the width that all texts have.
+	root.SetUsageTemplate(strings.NewReplacer(
+		".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpColumns),
+		"Use \"{{.CommandPath}} [command] --help\" for more information about a command.",
+		"Run '{{.CommandPath}} COMMAND --help' for more about a command.",
+	).Replace(root.UsageTemplate()))
 	root.SetVersionTemplate("peerdirect {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	for _, add := range commands {

@@ -59,8 +59,9 @@ A file of overrides has the last word on rails, one accelerator to a line:
 What cannot be read is unknown, never guessed: "?" in the text, null in JSON.
 What could not be read is told on standard error, and under "problems" in JSON.
 
---watch prints the devices and then what changes until it is interrupted: devices
-that come and go, links, drivers, rails, findings. With --json one record a line.
+--watch prints the devices and then what changes until it is interrupted:
+devices that come and go, links, drivers, rails, findings. With --json one
+record a line.
 
 Exit codes: 0 shown, perhaps with parts unknown, or a watch was interrupted;
 1 a file cannot be read or written, or is none of these; 2 usage, or a line of
@@ -70,9 +71,10 @@ nothing could be read.`,
   peerdirect topo --pairs --overrides rails.txt
   peerdirect topo --findings --svg node.svg
   peerdirect topo --json | jq '.pairs[] | {accelerator, rails}'
-  peerdirect topo --matrix --from /var/run/nvidia-topologyd/virtualTopology.xml
-  ssh node7 peerdirect topo capture - | peerdirect topo --sysroot -
-  peerdirect topo --nccl-xml nccl.xml && NCCL_TOPO_FILE=nccl.xml all_reduce_perf`,
+  peerdirect topo --nccl-xml nccl.xml           # NCCL_TOPO_FILE=nccl.xml
+  peerdirect topo --matrix --from nccl.xml
+  peerdirect topo --watch
+  ssh node7 peerdirect topo capture - | peerdirect topo --sysroot -`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(cmd.Flags()); err != nil {
@@ -95,14 +97,14 @@ nothing could be read.`,
 	f.BoolVar(&o.findings, "findings", false, "print what costs, how much, and what to do")
 	f.BoolVar(&o.json, "json", false, "print JSON, schema "+report.Schema+" (--watch: "+watch.Schema+")")
 	f.BoolVarP(&o.all, "all", "a", false, "leave nothing out of the tree, or of --findings")
-	f.StringVar(&o.svg, "svg", "", "draw it into this `file`; - is standard output")
+	f.StringVar(&o.svg, "svg", "", "draw it into this `file`; - is standard output (default none)")
 	f.StringVar(&o.scheme, "scheme", "auto", "`colours` of --svg: auto (as the screen's), light, dark")
-	f.StringVar(&o.ncclXML, "nccl-xml", "", "write a topology `file` for NCCL; - is standard output")
-	f.StringVar(&o.from, "from", "", "read this `file` of NCCL or hwloc, in XML; - is standard input")
+	f.StringVar(&o.ncclXML, "nccl-xml", "", "write a topology `file` for NCCL; - is standard output (default none)")
+	f.StringVar(&o.from, "from", "", "read this `file` of NCCL or hwloc, in XML; - is standard input (default none)")
 	f.StringVar((*string)(&o.source), "sysroot", "", topoSourceUsage)
-	f.StringVar(&o.overrides, "overrides", "", "`file` with the rails of accelerators")
-	f.IntVar(&o.pair.Most, "rails", 0, "rails of an accelerator at most; 0 is no bound")
-	f.StringVar(&o.pciIDs, "pci-ids", "", "`file` that names devices, instead of this machine's pci.ids")
+	f.StringVar(&o.overrides, "overrides", "", "`file` with the rails of accelerators (default none)")
+	f.IntVar(&o.pair.Most, "rails", 0, "rails of an accelerator at most; 0 is no bound (default 0)")
+	f.StringVar(&o.pciIDs, "pci-ids", "", "`file` that names devices (default this machine's pci.ids)")
 	f.BoolVar(&o.watch, "watch", false, "print changes until interrupted")
 	f.DurationVar(&o.interval, "interval", time.Second, "how often --watch looks by itself")
 	complete(cmd, "scheme", schemes...)

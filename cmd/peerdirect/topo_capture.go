@@ -22,11 +22,11 @@ func newTopoCapture() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "capture FILE",
-		Short: "Pack what topo reads of this machine into a file for another engineer",
+		Short: "Pack what topo reads of this machine into a file",
 		Long: `capture packs the files of /sys and /proc that topo reads into a tar: the same
-bytes each time, as long as the machine tells the same. 'peerdirect topo --sysroot
-FILE' shows there what it shows here. A name that ends in .gz or .tgz makes it
-compressed; - is standard output.
+bytes each time, as long as the machine tells the same. 'peerdirect topo
+--sysroot FILE' shows there what it shows here. A name that ends in .gz or .tgz
+makes it compressed; - is standard output.
 
 Left out or replaced are serial numbers, UUIDs, GUIDs, GIDs, MAC addresses, host
 name and command line. Left in are PCI addresses, names of devices and drivers,
@@ -39,7 +39,7 @@ Exit codes: 0 written, perhaps with parts missing, which are told; 1 the file is
 there (--force replaces it) or cannot be written; 2 usage; 3 no PCI device; 4 no
 permission, and nothing could be read.`,
 		Example: `  sudo peerdirect topo capture node7.tgz
-  ssh root@node7 peerdirect topo capture - > node7.tar
+  ssh root@node7 peerdirect topo capture - >node7.tar
   peerdirect topo capture --sysroot /mnt/rescue old.tar`,
 		Args: cobra.ExactArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -20,7 +20,7 @@ import (
 // topoSource is a system root: "" this machine's, "-" a capture on standard input.
 type topoSource string
 
-const topoSourceUsage = "read this capture, or the `root` that holds a /sys; - is standard input"
+const topoSourceUsage = "read the capture or the `root` that holds a /sys, instead of this machine; - is standard input (default /)"
 
 // captureNames are how captures' names end.
 var captureNames = []string{"tar", "tgz", "gz", "bz2", "xz"}

@@ -22,8 +22,8 @@ kernel counts into histograms; single calls are shown on request.
 
 It needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN, or root. Nothing stays attached
 when it ends, however it ends.`,
-		Example: `  peerdirect trace probes
-  peerdirect trace registrations --duration 10s`,
+		Example: `  sudo peerdirect trace probes
+  sudo peerdirect trace registrations --duration 10s`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -33,22 +33,22 @@ when it ends, however it ends.`,
 
 // traceHelp is what the long help of every command that traces ends with.
 const traceHelp = `
-On a terminal the table is drawn anew each interval; elsewhere it is printed once
-at the end, or with --interval each time. Ctrl-C, SIGTERM and --duration end the
-trace with the final table, and so does the end of process --pid. A second signal
-ends it at once.
+On a terminal the table is drawn anew each interval; elsewhere it is printed
+once at the end, or with --interval each time. Ctrl-C, SIGTERM and --duration
+end the trace with the final table, and so does the end of process --pid. A
+second signal ends it at once.
 
 SIGUSR1 detaches everything, so that drivers can be unloaded, which attached
 programs may prevent; what was counted stays. SIGUSR1 again attaches.
 
 Now and then the kernel measures for a second what the programs cost. If that is
-more than --max-overhead of the time of all CPUs, the dearest ones that the trace
-can do without are detached, those that tell phases apart first; if that is not
-enough, all are.
+more than --max-overhead of the time of all CPUs, the dearest ones that the
+trace can do without are detached, those that tell phases apart first; if that
+is not enough, all are.
 
-Exit codes: 0 traced to the end; 1 failed; 2 usage; 4 no permission; 5 the kernel
-has nothing to attach to, or not in a way that it allows: 'peerdirect trace
-probes' tells why.`
+Exit codes: 0 traced to the end; 1 failed; 2 usage; 4 no permission; 5 the
+kernel has nothing to attach to, or not in a way that it allows: 'peerdirect
+trace probes' tells why.`
 
 // traceOutputs are the flags that all traces have: how long, and where it goes.
 type traceOutputs struct {
@@ -64,7 +64,7 @@ func (o *traceOutputs) flags(cmd *cobra.Command, schema string) {
 	o.commonFlags(cmd, schema)
 	f := cmd.Flags()
 	f.BoolVar(&o.log2, "log2", false, "print the histogram of each row, by powers of two")
-	f.StringVar(&o.svg, "svg", "", "draw a heat map over time into this `file` at the end; - is standard output")
+	f.StringVar(&o.svg, "svg", "", "draw a heat map over time into this `file` at the end; - is standard output (default none)")
 	cmd.MarkFlagFilename("svg", "svg")
 }
 
@@ -75,10 +75,10 @@ func (o *traceOutputs) commonFlags(cmd *cobra.Command, schema string) {
 		o.interval = time.Second
 	}
 	f := cmd.Flags()
-	f.DurationVar(&o.duration, "duration", 0, "end after this time; 0 is never")
+	f.DurationVar(&o.duration, "duration", 0, "end after this time; 0 is never (default 0s)")
 	f.DurationVar(&o.interval, "interval", o.interval, "how often the table is drawn, or printed in a pipe")
 	f.BoolVar(&o.json, "json", false, "print records of JSON, one a line, schema "+schema)
-	f.StringVar(&o.listen, "listen", "", "serve metrics for Prometheus at this `address`: HOST:PORT, or :PORT on loopback only")
+	f.StringVar(&o.listen, "listen", "", "serve metrics for Prometheus at this `address`: HOST:PORT, or :PORT on loopback only (default none)")
 	f.IntVar(&o.series, "max-series", o.series, "series of a metric of --listen at most; further ones are summed")
 	f.Var(&o.budget, "max-overhead", "`share` of the time of all CPUs that tracing may take; 0 is no bound, and nothing is measured")
 }

@@ -22,46 +22,50 @@ func newTraceCompletions() *cobra.Command {
 	var o traceCompletions
 	cmd := &cobra.Command{
 		Use:   "completions",
-		Short: "Show how long completions wait for the program, by event, polled or marked",
-		Long: `completions shows how long completions wait until the program has them: a row for
-each process, completion queue and sort of wait, with the quantiles.
+		Short: "Show how long completions wait for the program",
+		Long: `completions shows how long completions wait until the program has them: a row
+for each process, completion queue and sort of wait, with the quantiles.
 
-  woken      from the device's interrupt to the return of the read that slept for the
-             event (ibv_get_cq_event): how long the program takes to wake up
-  collected  the same, but the read began after the interrupt: the program slept in
-             poll or epoll, or was busy
-  polled     from posting to the program's having the completion; only with --polled
-  marked     the same of this project's own transfers: transfer, perf, demo, and programs
-             that embed its packages, in any process and without a flag
+  woken      from the device's interrupt to the return of the read that slept
+             for the event (ibv_get_cq_event): how long the program takes to
+             wake up
+  collected  the same, but the read began after the interrupt: the program slept
+             in poll or epoll, or was busy
+  polled     from posting to the program's having the completion; only with
+             --polled
+  marked     the same of this project's own transfers: transfer, perf, demo, and
+             programs that embed its packages, in any process and without a flag
 
-Marked rows are a sample: while a tracer is attached, each device's queues of a process
-mark one operation at a time, some 2,000 a second at most, and time it themselves. COUNT
-is of these. Marks are static probes (USDT) that other tools can use too, by the program's
-file; their arguments are device, queue pair, opcode, bytes, id, status, ns:
+Marked rows are a sample: while a tracer is attached, each device's queues of a
+process mark one operation at a time, some 2,000 a second at most, and time it
+themselves. COUNT is of these. Marks are static probes (USDT) that other tools
+can use too, by the program's file; their arguments are device, queue pair,
+opcode, bytes, id, status, ns:
 
   bpftrace -e 'usdt:/usr/bin/peerdirect:peerdirect:complete
     { @[str(arg0), arg2] = hist(arg6); }'
 
-The kernel sees nothing of queues that a program polls. --polled puts breakpoints into
-the provider's library, in process --pid alone, for --window each --every. What is
-posted and completes between windows is not seen: polled rows are a sample. Completions
-in error are seen in windows only.
+The kernel sees nothing of queues that a program polls. --polled puts
+breakpoints into the provider's library, in process --pid alone, for --window
+each --every. What is posted and completes between windows is not seen: polled
+rows are a sample. Completions in error are seen in windows only.
 
-In a window each call that posts or polls takes microseconds longer, and the times are
-longer by as much. What windows cost a program on hardware was not measured. Under
-emulation it was much: the followed program ran up to three times as long. The kernel's
-measurement leaves it out: --max-overhead neither shows nor bounds it.
+In a window each call that posts or polls takes microseconds longer, and the
+times are longer by as much. What windows cost a program on hardware was not
+measured. Under emulation it was much: the followed program ran up to three
+times as long. The kernel's measurement leaves it out: --max-overhead neither
+shows nor bounds it.
 
-Programs that do not call their provider's functions (DEVX and direct verbs, queues on a
-GPU, static builds) are not seen when they poll. --polled reads the process's memory,
-which takes CAP_SYS_PTRACE.
+Programs that do not call their provider's functions (DEVX and direct verbs,
+queues on a GPU, static builds) are not seen when they poll. --polled reads the
+process's memory, which takes CAP_SYS_PTRACE.
 ` + traceHelp,
-		Example: `  peerdirect trace completions
-  peerdirect trace completions --duration 10s --log2
-  peerdirect trace completions --pid 4242 --polled
-  peerdirect trace completions --pid 4242 --polled --window 5ms --every 10s --json
-  peerdirect trace completions --duration 2m --svg completions.svg
-  peerdirect trace completions --listen :9750 >/dev/null`,
+		Example: `  sudo peerdirect trace completions
+  sudo peerdirect trace completions --duration 10s --log2
+  sudo peerdirect trace completions --pid 4242 --polled
+  sudo peerdirect trace completions --pid 4242 --polled --window 5ms --every 10s
+  sudo peerdirect trace completions --duration 2m --svg completions.svg
+  sudo peerdirect trace completions --listen :9750 >/dev/null`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(cmd.Flags()); err != nil {
@@ -72,7 +76,7 @@ which takes CAP_SYS_PTRACE.
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	pidFlag(f, &o.filter.PID, "only this process; 0 is all")
+	pidFlag(f, &o.filter.PID, "only this process; 0 is all (default 0)")
 	deviceFlag(cmd, &o.device)
 	f.BoolVar(&o.filter.Polled, "polled", false, "queues that process --pid polls, too, in windows")
 	f.DurationVar(&o.filter.Window, "window", 10*time.Millisecond, "how long a window of --polled is")

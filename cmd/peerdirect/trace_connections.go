@@ -19,21 +19,22 @@ func newTraceConnections() *cobra.Command {
 	var o traceConnections
 	cmd := &cobra.Command{
 		Use:   "connections",
-		Short: "Show queue pairs: who makes them and takes them from state to state",
-		Long: `connections shows the queue pairs that are alive, with the peer that they were told,
-and below how often each process made, changed and destroyed some: from which state
-to which, how long it took, and what was refused with which error.
+		Short: "Show queue pairs: who makes them and changes their state",
+		Long: `connections shows the queue pairs that are alive, with the peer that they were
+told, and below how often each process made, changed and destroyed some: from
+which state to which, how long it took, and what was refused with which error.
 
 --events prints a line for each change; the table comes at the end.
 
-A queue pair that is older than the trace is there from its first change on, and its
-state is unknown before. After SIGUSR1 it begins anew. A device takes a queue pair to the error state by itself:
-that is no change that the kernel makes, and 'trace errors' shows it where the
-device reports it.
+A queue pair that is older than the trace is there from its first change on, and
+its state is unknown before. After SIGUSR1 it begins anew. A device takes a
+queue pair to the error state by itself: that is no change that the kernel
+makes, and 'trace errors' shows it where the device reports it.
 ` + traceHelp,
-		Example: `  peerdirect trace connections
-  peerdirect trace connections --pid 4242 --events
-  peerdirect trace connections --json --events | jq 'select(.errno != null)'`,
+		Example: `  sudo peerdirect trace connections
+  sudo peerdirect trace connections --pid 4242 --events
+  sudo peerdirect trace connections --json --events --duration 1m |
+    jq -c 'select(.errno != null)'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.checkSubject(cmd.Flags(), o.device); err != nil {
@@ -44,7 +45,7 @@ device reports it.
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	pidFlag(f, &o.filter.PID, "only this process; 0 is all")
+	pidFlag(f, &o.filter.PID, "only this process; 0 is all (default 0)")
 	deviceFlag(cmd, &o.device)
 	f.BoolVar(&o.filter.Events, "events", false, "print each change as it ends")
 	o.commonFlags(cmd, tracereport.ConnectionsSchema)

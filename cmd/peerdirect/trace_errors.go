@@ -20,28 +20,29 @@ func newTraceErrors() *cobra.Command {
 	var o traceErrors
 	cmd := &cobra.Command{
 		Use:   "errors",
-		Short: "Show what fails: calls, commands of devices, queues and completions",
+		Short: "Show what fails: calls, device commands, queues, completions",
 		Long: `errors shows what failed, a row for each sort:
 
-  call        a call of the uverbs interface returned an error: which command, and
-              the device's command that failed within it, if one did
-  command     a device refused a command of its driver: EFA's, irdma's, bnxt_re's and
-              erdma's by function, mlx5's with status and syndrome
-  event       a device or a queue reported by itself: device fatal, port down, queue
-              pair in error
+  call        a call of the uverbs interface returned an error: which command,
+              and the device's command that failed within it, if one did
+  command     a device refused a command of its driver: EFA's, irdma's,
+              bnxt_re's and erdma's by function, mlx5's with status and syndrome
+  event       a device or a queue reported by itself: device fatal, port down,
+              queue pair in error
   completion  a work request completed in error: rxe only; of other devices the
               kernel does not see completions
 
-Libraries ask for what a device or a kernel may not have, and for entries of tables
-that are empty: calls that are most likely such questions (EOPNOTSUPP, EPROTONOSUPPORT,
-ENOTTY, no such entry) are left out without --questions. WR_FLUSH_ERR is what follows
-another error.
+Libraries ask for what a device or a kernel may not have, and for entries of
+tables that are empty: calls that are most likely such questions (EOPNOTSUPP,
+EPROTONOSUPPORT, ENOTTY, no such entry) are left out without --questions.
+WR_FLUSH_ERR is what follows another error.
 
 --events prints a line for each failure; the table comes at the end.
 ` + traceHelp,
-		Example: `  peerdirect trace errors
-  peerdirect trace errors --device mlx5_0 --events
-  peerdirect trace errors --json | jq 'select(.class == "command")'`,
+		Example: `  sudo peerdirect trace errors
+  sudo peerdirect trace errors --device mlx5_0 --events
+  sudo peerdirect trace errors --json --duration 1m |
+    jq -c 'select(.class == "command")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.checkSubject(cmd.Flags(), o.device); err != nil {
@@ -52,7 +53,7 @@ another error.
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	pidFlag(f, &o.filter.PID, "only this process, and what devices report to all; 0 is all")
+	pidFlag(f, &o.filter.PID, "only this process, and what devices report to all; 0 is all (default 0)")
 	deviceFlag(cmd, &o.device)
 	f.BoolVar(&o.filter.Events, "events", false, "print each failure")
 	f.BoolVar(&o.questions, "questions", false, "with calls that are most likely questions of a library")

@@ -22,30 +22,32 @@ func newTraceLeaks() *cobra.Command {
 	o := traceLeaks{traceOutputs: traceOutputs{interval: 10 * time.Second}}
 	cmd := &cobra.Command{
 		Use:   "leaks",
-		Short: "Show which memory regions, queues and dma-bufs are never ended, and who made them",
-		Long: `leaks follows the births and ends of protection domains, completion queues, queue
-pairs, memory regions and dma-bufs, and shows what is alive: a row for each process
-and stack that made it. A stack's objects are called
+		Short: "Show regions, queues and dma-bufs that nobody ends, with makers",
+		Long: `leaks follows the births and ends of protection domains, completion queues,
+queue pairs, memory regions and dma-bufs, and shows what is alive: a row for
+each process and stack that made it. A stack's objects are called
 
   leaking    over --window intervals none of those that had survived an interval
              ended, and in more than half of the intervals they became more
   growing    over three windows they never became fewer, and in two of three
              intervals more, though some ended
-  abandoned  their maker has ended: another process still holds the descriptor of the
-             device that they belong to; or, of dma-bufs, no process holds them
+  abandoned  their maker has ended: another process still holds the descriptor
+             of the device that they belong to; or, of dma-bufs, no process
+             holds them
 
-and its functions are printed. What lives shorter than an interval is not looked at:
-a program that registers and deregisters all the time is steady, and so is a cache
-that is full. One that takes longer than half a window to fill looks like a leak until
-it is full: choose a longer --interval.
+and its functions are printed. What lives shorter than an interval is not looked
+at: a program that registers and deregisters all the time is steady, and so is a
+cache that is full. One that takes longer than half a window to fill looks like
+a leak until it is full: choose a longer --interval.
 
-Objects that are older than the trace are not known to it; after SIGUSR1 it begins
-anew.
+Objects that are older than the trace are not known to it; after SIGUSR1 it
+begins anew.
 ` + traceHelp,
-		Example: `  peerdirect trace leaks
-  peerdirect trace leaks --pid 4242 --interval 1m
-  peerdirect trace leaks --duration 5m --json | jq 'select(.verdict == "leaking") | .stack'
-  peerdirect trace leaks --listen :9750 >/dev/null`,
+		Example: `  sudo peerdirect trace leaks
+  sudo peerdirect trace leaks --pid 4242 --interval 1m
+  sudo peerdirect trace leaks --duration 5m --json |
+    jq -c 'select(.verdict == "leaking") | .stack'
+  sudo peerdirect trace leaks --listen :9750 >/dev/null`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(cmd.Flags()); err != nil {
@@ -56,7 +58,7 @@ anew.
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	pidFlag(f, &o.filter.PID, "only this process; 0 is all")
+	pidFlag(f, &o.filter.PID, "only this process; 0 is all (default 0)")
 	deviceFlag(cmd, &o.device)
 	f.IntVar(&o.filter.Window, "window", 6, "intervals that a verdict is made of")
 	f.BoolVar(&o.filter.KernelStacks, "kernel-stacks", false, "print the kernel's functions, too")

@@ -19,18 +19,20 @@ func newTraceProbes() *cobra.Command {
 		Use:   "probes",
 		Short: "Show what would be attached to this kernel, and why not",
 		Long: `probes shows the places in this kernel that the traces would attach to: their
-role, the function and its module, in which way (fentry is the cheapest; a kprobe
-does not hold the module), and why something cannot be used. Nothing is attached.
+role, the function and its module, in which way (fentry is the cheapest; a
+kprobe does not hold the module), and why something cannot be used. Nothing is
+attached.
 
-A role may be played by one of several functions, which differ between kernels and
-drivers: that most drivers' are not there is no fault. Without the needed roles
-there is no trace; without another one only what it tells apart is missing. What
-cannot be found out is unknown.
+A role may be played by one of several functions, which differ between kernels
+and drivers: that most drivers' are not there is no fault. Without the needed
+roles there is no trace; without another one only what it tells apart is
+missing. What cannot be found out is unknown.
 
 Exit codes: 0 every needed role has a place; 2 usage; 4 it would need more
 privilege; 5 a needed role has none.`,
-		Example: `  peerdirect trace probes
-  peerdirect trace probes --json | jq '.probes[] | select(.usable != "yes")'`,
+		Example: `  sudo peerdirect trace probes
+  sudo peerdirect trace probes --purpose leaks
+  sudo peerdirect trace probes --json | jq '.probes[] | select(.usable=="no")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			probes := ebpfprobes.Probes()
@@ -54,7 +56,7 @@ privilege; 5 a needed role has none.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, schema "+tracereport.ProbesSchema)
-	cmd.Flags().StringVar(&purpose, "purpose", "", "only those of one `trace`: registrations, completions, leaks, connections, errors")
+	cmd.Flags().StringVar(&purpose, "purpose", "", "only those of one `trace`: registrations, completions, leaks, connections, errors (default all)")
 	complete(cmd, "purpose", "registrations", "completions", "leaks", "connections", "errors")
 	return cmd
 }

@@ -23,29 +23,32 @@ func newTraceRegistrations() *cobra.Command {
 	var o traceRegistrations
 	cmd := &cobra.Command{
 		Use:   "registrations",
-		Short: "Show what the registration of memory costs, by phase, and what fails",
+		Short: "Show what registering memory costs, by phase, and what fails",
 		Long: `registrations shows how long processes take to register memory with RDMA devices
 and to deregister it: a row for each process, device, operation, kind of memory
 (host, on-demand, dma-buf, DEVX) and class of lengths, with the quantiles of the
-whole call and the part of the time that each phase took. Below are the calls that
-failed, with the phase that failed first, its error and what to do.
+whole call and the part of the time that each phase took. Below are the calls
+that failed, with the phase that failed first, its error and what to do.
 
 A phase's time is its own: what it called that has a phase too is left out, so
 that phases add up to the whole.
 
---events prints a line for each call, --slower-than only those that took as long,
---stacks with the stack of the program. With these the table comes at the end.
+--events prints a line for each call, --slower-than only those that took as
+long, --stacks with the stack of the program. With these the table comes at the
+end.
 
-Where nothing can be attached to the kernel's functions (no types, no kprobes), the
-system calls alone are followed, and it is said: whole calls, with errno and length,
-without phases, causes and stacks. --by-syscalls does that anyway: nothing of a module
-is held then, but every write() and ioctl() of the machine passes the trace.
+Where nothing can be attached to the kernel's functions (no types, no kprobes),
+the system calls alone are followed, and it is said: whole calls, with errno and
+length, without phases, causes and stacks. --by-syscalls does that anyway:
+nothing of a module is held then, but every write() and ioctl() of the machine
+passes the trace.
 ` + traceHelp,
-		Example: `  peerdirect trace registrations --duration 10s
-  peerdirect trace registrations --pid 4242 --slower-than 1ms --stacks
-  peerdirect trace registrations --json --interval 5s | jq 'select(.record == "row")'
-  peerdirect trace registrations --duration 2m --svg registrations.svg
-  peerdirect trace registrations --listen :9750 >/dev/null`,
+		Example: `  sudo peerdirect trace registrations --duration 10s
+  sudo peerdirect trace registrations --pid 4242 --slower-than 1ms --stacks
+  sudo peerdirect trace registrations --json --interval 5s |
+    jq -c 'select(.record == "row")'
+  sudo peerdirect trace registrations --duration 2m --svg registrations.svg
+  sudo peerdirect trace registrations --listen :9750 >/dev/null`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(cmd.Flags()); err != nil {
@@ -56,10 +59,10 @@ is held then, but every write() and ioctl() of the machine passes the trace.
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	pidFlag(f, &o.filter.PID, "only this process; 0 is all")
+	pidFlag(f, &o.filter.PID, "only this process; 0 is all (default 0)")
 	deviceFlag(cmd, &o.device)
 	f.BoolVar(&o.filter.Events, "events", false, "print each call as it ends")
-	f.DurationVar(&o.filter.SlowerThan, "slower-than", 0, "print each call that took as long")
+	f.DurationVar(&o.filter.SlowerThan, "slower-than", 0, "print each call that took as long (default none)")
 	f.BoolVar(&o.filter.Stacks, "stacks", false, "print each call with the program's stack")
 	f.BoolVar(&o.bySyscalls, "by-syscalls", false, "follow system calls alone, as where nothing else can be attached")
 	o.flags(cmd, tracereport.RegistrationsSchema)

@@ -16,7 +16,7 @@ import (
 
 // deviceFlag adds --device, completed from the machine's devices.
 func deviceFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVarP(to, "device", "d", "", "only this device")
+	cmd.Flags().StringVarP(to, "device", "d", "", "only this `device` (default all)")
 	cmd.RegisterFlagCompletionFunc("device", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return inventory.Names(), cobra.ShellCompDirectiveNoFileComp
 	})

@@ -18,24 +18,26 @@ import (
 func newTransfer() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "transfer",
-		Short: "Write scattered pages of one machine into scattered pages of another",
+		Short: "Move scattered pages from one machine's memory into another's",
 		Long: `transfer moves pages that are not contiguous from the memory of one machine into
 pages that are not contiguous of another's, or of several others' at once: one
-RDMA WRITE for each contiguous run, or with --read a READ by the receiver, a done
-notice by an immediate, what the two have to agree on by SEND. Every page is
-checked against the sender's CRC-32C, and the pages that differ are named.
+RDMA WRITE for each contiguous run, or with --read a READ by the receiver, a
+done notice by an immediate, what the two have to agree on by SEND. Every page
+is checked against the sender's CRC-32C, and the pages that differ are named.
 
 The two prove themselves to each other over an encrypted TCP connection, with a
 token that both know or with certificates ('peerdirect cert'). It then serves to
 connect the NICs and to notice the end of the peer; no page goes through it. A
-listener on the loopback address that is given neither makes a token and shows it.
+listener on the loopback address that is given neither makes a token and shows
+it.
 
 Devices are InfiniBand, RoCE, iWARP or EFA ones of this machine, several of one
 kind if they are named, or software EFA devices inside this process, the default
 on a machine without any RDMA device: 'transfer to' without an address then runs
-both ends. Those of two processes reach each other through a second TCP connection,
-which the pages then do go through; the result says how many bytes. Where one of
-several NICs fails, the others do its part again, and the result says so.
+both ends. Those of two processes reach each other through a second TCP
+connection, which the pages then do go through; the result says how many bytes.
+Where one of several NICs fails, the others do its part again, and the result
+says so.
 
 The pages lie in memory of the process, or with --memory in an accelerator's or
 another driver's, which the NIC reaches by its dma-buf ('peerdirect dmabuf list'
@@ -48,17 +50,12 @@ several senders at once, and gives each no more memory than --max-bytes.
 
 Exit codes: 1 the peer or the network failed, or an interrupt ended a transfer;
 2 a flag that makes no sense, no credentials, or no such port or GID index; 3 no
-such device, or none that has such memory; 4 no permission to use it, or the other
-side has another token or certificate; 5 memory that is not supported here, or not
-by this NIC; 6 pages differ.`,
-		Example: `  head -c 24 /dev/urandom | base64 >token                           # known to both machines
-  peerdirect transfer listen --listen 192.0.2.1 --token-file token  # one machine
-  peerdirect transfer to 192.0.2.1 --token-file token --pages 512   # the other
-  peerdirect transfer to 192.0.2.1,192.0.2.2 --divide --token-file token
-  peerdirect transfer to 192.0.2.1 --page-size 4K --stride 16K --scatter 7 --read --json
-  peerdirect transfer to 192.0.2.1 --device efa --rails 4           # by four EFA devices
-  peerdirect transfer to 192.0.2.1 --memory cuda:0                  # from a GPU's memory
-  peerdirect transfer to 192.0.2.1 --cert a.pem --key a.key --ca authority.pem
+such device, or none that has such memory; 4 no permission to use it, or the
+other side has another token or certificate; 5 memory that is not supported
+here, or not by this NIC; 6 pages differ.`,
+		Example: `  head -c 24 /dev/urandom | base64 >token       # known to both machines
+  peerdirect transfer listen --listen 192.0.2.1 --token-file token
+  peerdirect transfer to 192.0.2.1 --token-file token
   peerdirect transfer to --device embedded:nodes=2,nics=4`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -83,10 +80,10 @@ type transferFlags struct {
 func (t *transferFlags) register(f *pflag.FlagSet) {
 	f.StringVarP(&t.device, "device", "d", "", deviceUsage)
 	f.StringVar(&t.rails, "rails", "", railsUsage)
-	f.StringVarP(&t.memory, "memory", "m", transfer.HostMemory, "this side's `memory`: host, or that of a dma-buf exporter, as udmabuf, heap:system,\naccel:0, cuda:0")
-	f.IntVarP(&t.rc.Port, "port", "i", 1, "port of the device")
+	f.StringVarP(&t.memory, "memory", "m", transfer.HostMemory, memoryUsage("this side's"))
+	f.IntVarP(&t.rc.Port, "ib-port", "i", 1, "port of the device")
 	f.IntVarP(&t.gid, "gid-index", "x", -1, "index into the port's GID table; -1 chooses, RoCE v2 and IPv4 first")
-	f.IntVarP(&t.Queues, "qp", "q", 1, "queue pairs of each NIC that share the writes, the same on both sides; EFA and\niWARP have one")
+	f.IntVarP(&t.Queues, "qp", "q", 1, "queue pairs of each NIC that share the writes, the same on both sides; EFA and iWARP have one")
 	f.IntVar(&t.Batch, "batch", 16, "runs of pages that are handed to the engine, and told to the receiver, at once")
 	f.IntVar(&t.Depth, "depth", 256, "runs of pages on their way to a peer")
 	f.IntVar(&t.Workers, "workers", 1, "threads that drive the NICs, each some of them")
@@ -133,7 +130,7 @@ func (t *transferFlags) find(stderr io.Writer, embedded **transfer.Embedded) (er
 func (t *transferFlags) check() error {
 	switch {
 	case t.rc.Port < 1:
-		return usageError{fmt.Errorf("--port %d: ports are numbered from 1", t.rc.Port)}
+		return usageError{fmt.Errorf("--ib-port %d: ports are numbered from 1", t.rc.Port)}
 	case t.gid < -1:
 		return usageError{fmt.Errorf("--gid-index %d: indexes begin at 0, and -1 chooses", t.gid)}
 	case t.Timeout <= 0:

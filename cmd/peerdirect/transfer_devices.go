@@ -34,8 +34,9 @@ func openDevices(device string, rc transfer.RCOptions, stderr io.Writer) (transf
 }
 
 // deviceUsage is of the flag that names devices.
-const deviceUsage = "RDMA `devices`: a name, several with commas, efa for all EFA devices, or\n" +
-	transfer.EmbeddedUsage + " for software ones in this process; default: the only one"
+const deviceUsage = "RDMA `devices`: a name, several with commas, efa for all EFA devices, or " + transfer.EmbeddedName +
+	" for software ones in this process, as embedded:nodes=2,nics=4, with latency=20us, gbps=100, seed=1 " +
+	"if you like (default the only one; without any, embedded)"
 
 // memoryNamed is transfer.MemoryNamed for --memory: a name that nothing can have
 // is a mistake on the command line.

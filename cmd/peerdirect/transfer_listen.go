@@ -20,7 +20,22 @@ func newTransferListen() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "listen",
 		Short: "Receive transfers, several at once, until interrupted",
-		Args:  cobra.NoArgs,
+		Example: `  # With a token:
+  head -c 24 /dev/urandom | base64 >token       # known to both machines
+  peerdirect transfer listen --listen 192.0.2.1 --token-file token
+  peerdirect transfer to 192.0.2.1 --token-file token
+
+  # With certificates, and only once:
+  peerdirect cert --out pki node-a node-b
+  peerdirect transfer listen --listen 192.0.2.2 --once \
+    --cert pki/node-a.pem --key pki/node-a.key --ca pki/authority.pem
+  peerdirect transfer to 192.0.2.2 --peer-name node-a \
+    --cert pki/node-b.pem --key pki/node-b.key --ca pki/authority.pem
+
+  # Into a GPU's memory:
+  peerdirect transfer listen --listen 192.0.2.1 --memory cuda:0 \
+    --token-file token`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.check(); err != nil {
 				return err
@@ -85,7 +100,7 @@ func newTransferListen() *cobra.Command {
 	f.SortFlags = false
 	f.StringVar(&listen, "listen", pages.DefaultAddr, "`address[:port]` to wait on; without an address only this machine can connect")
 	f.BoolVar(&once, "once", false, "end after one transfer, with its exit code")
-	f.Var(&limit, "max-bytes", "memory that a sender may ask for, as 512M")
+	f.Var(&limit, "max-bytes", "bytes of memory that a sender may ask for, as 512M")
 	f.IntVar(&flags.Peers, "at-once", 16, "transfers that may go on at the same time")
 	flags.register(f)
 	completeMemory(cmd)

@@ -9,7 +9,7 @@ import (
 	"github.com/peerdirect/peerdirect/transfer"
 )
 
-const railsUsage = "which NICs of --device: `names` with commas, how many, the first ones, or near: those that\nthe machine's topology gives --memory; default: all"
+const railsUsage = "which NICs of --device: `names` with commas, how many, the first ones, or near: those that the machine's topology gives --memory (default all)"
 
 // railsNear has the engine choose by topology.
 const railsNear = "near"

@@ -22,7 +22,25 @@ func newTransferTo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "to [ADDRESS[:PORT][,ADDRESS...]]",
 		Short: "Send pages to listeners, or between embedded nodes",
-		Args:  cobra.MaximumNArgs(1),
+		Example: `  # Two receivers, then the sender:
+  peerdirect transfer listen --listen 192.0.2.1 --token-file token
+  peerdirect transfer listen --listen 192.0.2.2 --token-file token
+  peerdirect transfer to 192.0.2.1 --token-file token --pages 512
+  peerdirect transfer to 192.0.2.1,192.0.2.2 --divide --token-file token
+  peerdirect transfer to 192.0.2.1 --page-size 4K --stride 16K --scatter 7 \
+    --read --json --token-file token
+
+  # By two EFA devices, to a receiver that has as many:
+  peerdirect transfer listen --listen 192.0.2.1 --device efa --rails 2 \
+    --token-file token
+  peerdirect transfer to 192.0.2.1 --device efa --rails 2 --token-file token
+
+  # From a GPU's memory:
+  peerdirect transfer to 192.0.2.1 --memory cuda:0 --token-file token
+
+  # Both ends inside this process:
+  peerdirect transfer to --device embedded:nodes=2,nics=4`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if err := flags.check(); err != nil {
 				return err
@@ -50,15 +68,15 @@ func newTransferTo() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringSliceVar(&peers, "peers", nil, "`addresses` of more receivers; each gets all pages, at the same time")
+	f.StringSliceVar(&peers, "peers", nil, "`addresses` of more receivers; each gets all pages, at the same time (default none)")
 	f.BoolVar(&o.Divide, "divide", false, "divide the pages among the receivers instead")
 	f.BoolVar(&o.Read, "read", false, "have the receivers read the pages, instead of writing them; not on iWARP")
 	f.Var(&page, "page-size", "bytes of a page, a power of two, as 4K")
 	f.IntVar(&o.Layout.Pages, "pages", 512, "how many pages to send")
-	f.Var(&stride, "stride", "bytes from one page to the next in the source, a multiple of the page size; default: twice that")
+	f.Var(&stride, "stride", "bytes from one page to the next in the source, a multiple of the page size (default twice that)")
 	f.Uint64Var(&o.Layout.Seed, "scatter", 1, "`seed` that scatters the pages in the target; 0 keeps them in order")
 	f.IntVarP(&o.Iterations, "iterations", "n", 1, "rounds through all pages; each is verified")
-	f.DurationVar(&flags.Control.Window, "wait", 0, "how long to wait for the listener to be there; default 5s")
+	f.DurationVar(&flags.Control.Window, "wait", 0, "how long to wait for the listener to be there (default 5s)")
 	flags.register(f)
 	flags.registerPeer(f)
 	completeMemory(cmd)
