@@ -245,14 +245,14 @@ func (w *worker) silent(t *Device) bool {
 	return w.d.faults.silent(false) || w.d.fabric.faults.silent(true) || t.faults.silent(true)
 }
 
-// packetFate draws what befalls a packet.
-func (w *worker) packetFate(m *message, t *Device, p uint32, b *budget) (fate, time.Duration) {
+// packetFate draws what befalls a packet, of so many bytes.
+func (w *worker) packetFate(m *message, t *Device, p, bytes uint32, b *budget) (fate, time.Duration) {
 	if !b.faulty {
 		return fateNone, 0
 	}
 	key := mix(m.key, uint64(m.attempt)<<32|uint64(p))
 	for _, f := range [...]*Faults{&w.d.fabric.faults, &w.d.faults, &t.faults} {
-		if x, late := f.packetFate(key); x != fateNone {
+		if x, late := f.packetFate(key, bytes); x != fateNone {
 			return x, late
 		}
 	}

@@ -16,6 +16,10 @@ type FaultPlan struct {
 	// twice, and recognised; arriving late by DelayTime (default 200 us).
 	Loss, Duplicate, Delay float64
 	DelayTime              time.Duration
+	// LossAbove loses every packet with more bytes than that, as on a way whose MTU
+	// is smaller than both ends think; 0 for none. They count as Loss. What goes by
+	// a [Link] are pieces of 128 KiB at most.
+	LossAbove uint32
 
 	// Of messages. AckLoss: carried out, but the answer is lost, so it is sent
 	// again and must not be carried out twice. RNR: the target behaves as if no
@@ -130,9 +134,15 @@ const (
 func (f *Faults) any() bool { return f.plan.Load() != nil }
 
 // packetFate draws for a packet, messageFate for a message. key says what it is.
-func (f *Faults) packetFate(key uint64) (fate, time.Duration) {
+func (f *Faults) packetFate(key uint64, bytes uint32) (fate, time.Duration) {
 	p := f.plan.Load()
-	if p == nil || p.delay == 0 {
+	switch {
+	case p == nil:
+		return fateNone, 0
+	case p.LossAbove > 0 && bytes > p.LossAbove:
+		f.loss.Add(1)
+		return fateLoss, 0
+	case p.delay == 0:
 		return fateNone, 0
 	}
 	switch x := mix(p.Seed, key) >> 32; {

@@ -140,7 +140,7 @@ func (w *worker) forward(m *message, x *far, b *budget) {
 	var fault fate
 	if b.faulty {
 		var late time.Duration
-		fault, late = w.packetFate(m, x.stub, m.carried/linkPiece, b)
+		fault, late = w.packetFate(m, x.stub, m.carried/linkPiece, n, b)
 		m.attempt++
 		switch {
 		case ud && fault == fateLoss:

@@ -58,7 +58,7 @@ func (w *worker) packetsOf(m *message, t *Device, b *budget) bool {
 		b.spend(n)
 		sends.txPkts++
 		sends.txBytes += uint64(n)
-		x, delay := w.packetFate(m, t, p, b)
+		x, delay := w.packetFate(m, t, p, n, b)
 		switch x {
 		case fateLoss:
 			m.miss(p)

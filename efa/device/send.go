@@ -21,7 +21,7 @@ func (w *worker) send(m *message, t *Device, tq *queuePair, b *budget) {
 		d.stats.retransPkts.Add(1)
 		d.stats.retransBytes.Add(uint64(m.length))
 	}
-	x, delay := w.packetFate(m, t, 0, b)
+	x, delay := w.packetFate(m, t, 0, m.length, b)
 	m.attempt++
 	switch x {
 	case fateLoss:
@@ -62,7 +62,7 @@ func (w *worker) datagram(m *message, t *Device, b *budget) {
 	w.mine.some = true
 	w.mine.txPkts++
 	w.mine.txBytes += uint64(m.length)
-	x, _ := w.packetFate(m, t, 0, b)
+	x, _ := w.packetFate(m, t, 0, m.length, b)
 	tq := t.qp(uint32(m.destQP))
 	var r receive
 	switch {

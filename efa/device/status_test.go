@@ -266,6 +266,28 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestLossAbove: small packets pass, the larger never, until the fault is gone.
+func TestLossAbove(t *testing.T) {
+	pr := newPair(t, FabricOptions{}, Options{}, Options{}, epOptions{})
+	src, dst := pr.a.region(64<<10, 0), pr.b.region(64<<10, allAccess)
+	fill(src.b, 1)
+	faults := pr.b.d.Faults()
+	faults.Set(FaultPlan{LossAbove: 1000})
+	pr.a.post(pr.ab.rdma(wire.IORDMAWrite, 1, src.at(0, 1000), dst.addr, dst.RKey))
+	pr.a.scq.expect(1, wire.CompOK)
+	if n := faults.Counts().Loss; n != 0 {
+		t.Errorf("%d packets of 1000 bytes are lost", n)
+	}
+	pr.a.post(pr.ab.rdma(wire.IORDMAWrite, 2, src.at(0, len(src.b)), dst.addr, dst.RKey))
+	eventually(t, "it was tried again", func() bool { return faults.Counts().Loss > 100 })
+	pr.a.scq.quiet(3 * time.Millisecond)
+	faults.Clear()
+	pr.a.scq.expect(2, wire.CompOK)
+	if string(dst.b) != string(src.b) {
+		t.Error("other bytes arrived")
+	}
+}
+
 // TestUnmapped: pages that are gone when the device gets to them.
 func TestUnmapped(t *testing.T) {
 	pr := newPair(t, FabricOptions{}, Options{}, Options{}, epOptions{})

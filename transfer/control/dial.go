@@ -23,8 +23,8 @@ func Dial(ctx context.Context, addr string, c Credentials, o Options) (*Conn, er
 	if err == nil {
 		o, err = o.withDefaults()
 	}
-	if _, certified := c.kind.(*certificates); err == nil && o.Peer != "" && !certified {
-		err = why(ErrUsage, "a peer with a token has no name to ask for (%q): use certificates", o.Peer)
+	if err == nil {
+		err = o.nameable(c)
 	}
 	if err != nil {
 		return nil, about(op, addr, err)
@@ -81,6 +81,11 @@ func dialOnce(ctx, window context.Context, addr string, c Credentials, o Options
 	if err != nil {
 		return nil, err
 	}
+	return proven(ctx, nc, c, o)
+}
+
+// proven makes a conversation of a connection that was dialled, or closes it.
+func proven(ctx context.Context, nc net.Conn, c Credentials, o Options) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Handshake)
 	defer cancel()
 	s, err := prove(ctx, nc, c, dialler, o)
@@ -88,4 +93,36 @@ func dialOnce(ctx, window context.Context, addr string, c Credentials, o Options
 		return nil, err
 	}
 	return start(s, o), nil
+}
+
+// Over is the second half of Dial, on a connection that the caller has dialled: it
+// returns when both sides have proved themselves, after Options.Handshake at most.
+// It takes the connection over, and closes it if it fails. There is no second try.
+func Over(ctx context.Context, nc net.Conn, c Credentials, o Options) (*Conn, error) {
+	const op = "prove to"
+	err := c.check()
+	if err == nil {
+		o, err = o.withDefaults()
+	}
+	if err == nil {
+		err = o.nameable(c)
+	}
+	addr := nc.RemoteAddr().String()
+	if err != nil {
+		nc.Close()
+		return nil, about(op, addr, err)
+	}
+	conn, err := proven(ctx, nc, c, o)
+	if err != nil {
+		return nil, about(op, addr, err)
+	}
+	return conn, nil
+}
+
+// nameable tells whether a peer can have the name that is asked for.
+func (o Options) nameable(c Credentials) error {
+	if _, certified := c.kind.(*certificates); o.Peer != "" && !certified {
+		return why(ErrUsage, "a peer with a token has no name to ask for (%q): use certificates", o.Peer)
+	}
+	return nil
 }

@@ -292,3 +292,31 @@ func TestNobodyAccepts(t *testing.T) {
 		}
 	}
 }
+
+// TestOver: a connection that the caller has dialled, with the right token and with
+// another; it is closed if that fails.
+func TestOver(t *testing.T) {
+	noLeaks(t)
+	c := token(t)
+	l := listen(t, c, Options{})
+	for name, dialler := range map[string]Credentials{"same": c, "other": token(t), "none": {}} {
+		nc := must(net.Dial("tcp", l.Addr().String()))
+		conn, err := Over(soon(t), nc, dialler, Options{})
+		if name == "same" {
+			if err != nil {
+				t.Fatal(err)
+			}
+			must(l.Accept(soon(t))).Close()
+			conn.Close()
+			continue
+		}
+		class := ErrPermission
+		if name == "none" {
+			class = ErrUsage
+		}
+		wants(t, err, class, "prove to")
+		if _, err := nc.Write([]byte{0}); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: %v, want it closed", name, err)
+		}
+	}
+}

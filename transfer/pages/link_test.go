@@ -3,11 +3,8 @@ package pages
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -16,7 +13,6 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/transfer"
-	"github.com/peerdirect/peerdirect/transfer/control"
 	"github.com/peerdirect/peerdirect/transfer/engine"
 )
 
@@ -149,60 +145,4 @@ func TestThePeerProcessIsKilled(t *testing.T) {
 		cmd.Process.Kill()
 		ended(t, within(t, time.Minute, got))
 	})
-}
-
-// TestOnlyThePeerIsLinked: who does not know the token is sent away, and keeps the
-// peer from nothing.
-func TestOnlyThePeerIsLinked(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	l, err := control.Listen(ctx, "127.0.0.1:0", known(t), control.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	dialler, err := control.Dial(ctx, l.Addr().String(), known(t), control.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dialler.Close()
-	acceptor, err := l.Accept(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer acceptor.Close()
-	got := make(chan net.Conn, 1)
-	go func() {
-		conn, err := acceptLink(ctx, acceptor)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- conn
-	}()
-	kind, b, err := dialler.Receive(ctx)
-	var offer linkOffer
-	if err != nil || kind != typeLink || json.Unmarshal(b, &offer) != nil {
-		t.Fatalf("%v %v %q", err, kind, b)
-	}
-	for _, say := range []string{rand.Text(), "short", "", offer.Token} {
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", offer.Port))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		conn.Write([]byte(say))
-		if say == offer.Token {
-			if c := <-got; c != nil {
-				if c.RemoteAddr().String() != conn.LocalAddr().String() {
-					t.Errorf("%v was linked, not %v", c.RemoteAddr(), conn.LocalAddr())
-				}
-				c.Close()
-			}
-			continue
-		}
-		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%q: %v", say, err)
-		}
-	}
 }

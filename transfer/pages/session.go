@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/efa/device"
+	"github.com/peerdirect/peerdirect/internal/fabriclink"
 	"github.com/peerdirect/peerdirect/internal/uname"
 	"github.com/peerdirect/peerdirect/transfer/control"
 	"github.com/peerdirect/peerdirect/transfer/engine"
@@ -88,7 +89,7 @@ func (s *session) meet(dialled bool, refused error) error {
 	k.PeerMemory = theirs.Memory
 	s.result.rails(s.n.engine.Rails()[:min(theirs.NICs, len(s.n.engine.Rails()))])
 	if s.n.embedded != nil && theirs.Fabric != s.n.embedded.ID() {
-		if s.link, err = linkFabrics(within, s.control, dialled, s.n.embedded.Fabric()); err != nil {
+		if s.link, err = fabriclink.Join(within, s.control, typeLink, dialled, s.n.embedded.Fabric()); err != nil {
 			return err
 		}
 	}
