@@ -29,6 +29,7 @@ type doctorOptions struct {
 
 func newDoctor() *cobra.Command {
 	var o doctorOptions
+	var p doctorPeer
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find why the direct path is off, or slow, and what to do",
@@ -51,6 +52,8 @@ and counters that rise; with --json it prints a record a line. Another machine i
 read from a capture or a folder (--sysroot), without the checks that only a
 running machine can answer. A container's view is that of a command run in it.
 
+` + doctorPeerLong + `
+
 Exit codes: 0 nothing fails; 1 something fails, or with --strict is slow; 2
 usage; 3, 4 or 5 if all that fails lacks a device, a permission, or support. A
 watch that is interrupted exits by its last round.`,
@@ -60,9 +63,15 @@ watch that is interrupted exits by its last round.`,
   peerdirect doctor --pid $(pidof -s trainer)
   peerdirect doctor --json | jq '.findings[] | select(.verdict == "fail")'
   peerdirect doctor --watch --interval 30s
-  peerdirect doctor --sysroot node7.tgz`,
-		Args: noCommand,
+  peerdirect doctor --sysroot node7.tgz
+` + doctorPeerExample,
+		Args: p.args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asked, err := p.asked(cmd.Flags()); err != nil {
+				return err
+			} else if asked {
+				return p.run(cmd, &o)
+			}
 			checks, err := o.check(cmd.Flags())
 			if err != nil {
 				return usageError{err}
@@ -84,6 +93,7 @@ watch that is interrupted exits by its last round.`,
 	f.BoolVar(&o.strict, "strict", false, "exit with 1 for a warning too")
 	f.BoolVar(&o.watch, "watch", false, "look again until interrupted, and print changes")
 	f.DurationVar(&o.interval, "interval", 5*time.Second, "how often --watch looks")
+	p.register(cmd)
 	complete(cmd, "only", doctor.Names(doctor.Checks())...)
 	complete(cmd, "skip", doctor.Names(doctor.Checks())...)
 	cmd.MarkFlagFilename("sysroot", captureNames...)

@@ -17,7 +17,7 @@ import (
 func echo(ctx context.Context, to netip.Addr, limit time.Duration) (alive bool, told string) {
 	c, raw, err := echoSocket(to)
 	if err != nil {
-		return false, fmt.Sprintf("whether %v answers an echo request cannot be told: this process may send none (%v)", to, errnoOf(err))
+		return false, fmt.Sprintf("this process may send no echo request (%v)", errnoOf(err))
 	}
 	defer c.Close()
 	end := time.Now().Add(limit)
@@ -42,16 +42,16 @@ func echo(ctx context.Context, to netip.Addr, limit time.Duration) (alive bool, 
 		at = &net.IPAddr{IP: to.Unmap().AsSlice(), Zone: to.Zone()}
 	}
 	if _, err := c.WriteTo(b, at); err != nil {
-		return false, fmt.Sprintf("an echo request to %v: %v", to, errnoOf(err))
+		return false, fmt.Sprintf("an echo request cannot be sent (%v)", errnoOf(err))
 	}
 	buf := make([]byte, 512)
 	for {
 		n, from, err := c.ReadFrom(buf)
 		if err != nil {
-			return false, fmt.Sprintf("%v does not answer an echo request either", to)
+			return false, "no echo request is answered either"
 		}
 		if m := buf[:n]; isEcho(m, answer, id, raw) && addrOf(from) == to.Unmap().WithZone("") {
-			return true, fmt.Sprintf("%v answers an echo request", to)
+			return true, "an echo request is answered"
 		}
 	}
 }

@@ -59,9 +59,9 @@ type Result struct {
 	Verdict Verdict `json:"verdict"` // fail, warn or ok
 	Failed  Name    `json:"failed_step,omitempty"`
 	Error   string  `json:"error,omitempty"`
-	Local   NIC     `json:"local"`
-	Remote  NIC     `json:"remote"`
-	Steps   []Step  `json:"steps"` // all, in the order of Names
+	Local   NIC     `json:"local,omitzero"`
+	Remote  NIC     `json:"remote,omitzero"` // once step match has heard of it
+	Steps   []Step  `json:"steps"`           // all, in the order of Names
 }
 
 // NIC is what a side says of the NIC that is tested.

@@ -29,7 +29,8 @@ type Options struct {
 	// Warn is a listener's: it is told of those who came and were not let in.
 	Warn func(error)
 
-	damage func(Name, []byte) // a test's, before memory is compared
+	damage func(Name, []byte)       // a test's, before memory is compared
+	limit  func(Name) time.Duration // a test's, instead of Timeout
 }
 
 func (o *Options) defaults() {
@@ -47,6 +48,9 @@ func (o *Options) defaults() {
 	}
 	if o.damage == nil {
 		o.damage = func(Name, []byte) {}
+	}
+	if o.limit == nil {
+		o.limit = func(Name) time.Duration { return o.Timeout }
 	}
 	if o.Control.Handshake == 0 { // less than the step has: the error says what it waited for
 		o.Control.Handshake = min(5*time.Second, o.Timeout*9/10)

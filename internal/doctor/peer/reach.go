@@ -31,15 +31,19 @@ func (r *run) reach(ctx context.Context, st *Step, addr string) (net.Conn, error
 	deadline, _ := ctx.Deadline()
 	var first error
 	for i, a := range addrs {
+		a = a.Unmap()
 		// Time for the others is left, and for a look why nothing answers.
 		left := time.Until(deadline) / time.Duration(len(addrs)-i+1)
 		c, took, err := dialOnce(ctx, netip.AddrPortFrom(a, uint16(number)), left)
 		if err != nil {
-			err = unreached(ctx, st, netip.AddrPortFrom(a, uint16(number)), left, err)
+			to := netip.AddrPortFrom(a, uint16(number))
+			err = unreached(to, left, err, func() (bool, string) { return echo(ctx, a, min(left, 2*time.Second)) })
 			if ctx.Err() != nil {
 				return nil, err
 			}
-			st.saw(plain(err.Error()))
+			if len(addrs) > 1 {
+				st.saw(plain(err.Error()))
+			}
 			if first == nil {
 				first = err
 			}
@@ -80,7 +84,7 @@ func unresolved(host string, err error) error {
 
 // unreached says what a failed connection means. Where that is not clear, an echo
 // request tells a machine that is not there from a port that is filtered.
-func unreached(ctx context.Context, st *Step, to netip.AddrPort, limit time.Duration, err error) error {
+func unreached(to netip.AddrPort, limit time.Duration, err error, echo func() (alive bool, told string)) error {
 	const (
 		start  = "start it there: peerdirect doctor --listen ADDRESS, with an address that this machine reaches, and without one it is the loopback address alone"
 		filter = "let TCP to the listener's port pass: nft list ruleset on both machines, security groups and access lists between"
@@ -94,7 +98,7 @@ func unreached(ctx context.Context, st *Step, to netip.AddrPort, limit time.Dura
 		return false
 	}
 	switch {
-	case ctx.Err() == nil && is(syscall.ECONNREFUSED):
+	case is(syscall.ECONNREFUSED):
 		return fault(start, fmt.Errorf("refused: the machine %v is there, and nobody listens on port %d: %w", to.Addr(), to.Port(), syscall.ECONNREFUSED))
 	case is(syscall.EACCES, syscall.EPERM):
 		return fault("look at this machine's own rules: nft list ruleset", fmt.Errorf("filtered here: this machine's firewall lets nothing go to %v: %w", to, errnoOf(err)))
@@ -105,7 +109,7 @@ func unreached(ctx context.Context, st *Step, to netip.AddrPort, limit time.Dura
 	case !is(syscall.EHOSTUNREACH, syscall.ETIMEDOUT) && !isTimeout(err):
 		return err
 	}
-	alive, told := echo(ctx, to.Addr(), min(limit, 2*time.Second))
+	alive, told := echo()
 	switch {
 	case alive && is(syscall.EHOSTUNREACH):
 		return fault(filter, fmt.Errorf("filtered: %v answers an echo request, and connections to port %d are rejected: %w", to.Addr(), to.Port(), syscall.EHOSTUNREACH))
@@ -115,8 +119,8 @@ func unreached(ctx context.Context, st *Step, to netip.AddrPort, limit time.Dura
 		return fault("is the machine up, in that network, with that address? See: ip neigh; ip route get "+to.Addr().String(),
 			fmt.Errorf("unreachable: nobody has the address %v, or a router or firewall says so: %w", to.Addr(), syscall.EHOSTUNREACH))
 	}
-	st.saw(told)
-	return fault("is the machine up, and its address right? If it is, "+filter, fmt.Errorf("timeout: nothing answers at %v in %v: %w", to, limit.Round(time.Millisecond), syscall.ETIMEDOUT))
+	return fault("is the machine up, and its address right? If it is, "+filter,
+		fmt.Errorf("timeout: nothing answers at %v in %v, and %s: %w", to, limit.Round(time.Millisecond), told, syscall.ETIMEDOUT))
 }
 
 func isTimeout(err error) bool {

@@ -60,7 +60,8 @@ func (r *run) step(name Name, f func(context.Context, *Step) error) error {
 	r.at = name
 	st.began, st.Verdict = time.Now(), OK
 	r.before = count(r.o.Root, &r.result.Local)
-	ctx, cancel := context.WithTimeoutCause(r.ctx, r.o.Timeout, fmt.Errorf("%w for %v", ErrTimeout, r.o.Timeout))
+	limit := r.o.limit(name)
+	ctx, cancel := context.WithTimeoutCause(r.ctx, limit, fmt.Errorf("%w for %v", ErrTimeout, limit))
 	err := why(ctx, f(ctx, st))
 	if err == nil && r.ctx.Err() != nil {
 		err = context.Cause(r.ctx)
