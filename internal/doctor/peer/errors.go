@@ -99,8 +99,12 @@ func remedy(step Name, err error) string {
 	if errors.As(err, &p) && p.Remedy != "" {
 		return p.Remedy
 	}
-	if errors.Is(err, ErrCancelled) || errors.Is(err, control.ErrLeft) {
+	if errors.Is(err, ErrCancelled) {
 		return ""
+	}
+	var lost *transfer.LostError
+	if errors.As(err, &lost) && lost.Request {
+		return "packets pass, and a NIC refuses the memory, not the way: look at the kernel's log of both machines (dmesg: IOMMU faults, the driver), and compare the keys of the step keys"
 	}
 	if errors.Is(err, exchange.ErrVersion) || errors.Is(err, control.ErrVersion) {
 		return "run the same peerdirect on both machines"
@@ -108,8 +112,8 @@ func remedy(step Name, err error) string {
 	if errors.Is(err, ErrProtocol) {
 		return "run the same peerdirect on both machines, and see that the port is its listener's: peerdirect doctor --listen"
 	}
-	if errors.Is(err, control.ErrGone) && step != StepCredentials {
-		return "the other program or machine went away in the middle: look at what it printed, and at its kernel's log (dmesg)"
+	if (errors.Is(err, control.ErrGone) || errors.Is(err, control.ErrLeft)) && step != StepCredentials {
+		return "the other program or machine went away in the middle of the test: look at what it printed, and at its kernel's log (dmesg)"
 	}
 	return byStep[step]
 }
