@@ -56,7 +56,7 @@ func takes(args []string) error {
 	if cmd.Root() == cmd {
 		cmd.InitDefaultVersionFlag()
 	}
-	if err := cmd.ParseFlags(plain(cmd, rest)); err != nil {
+	if err := cmd.ParseFlags(plainLine(cmd, rest)); err != nil {
 		return err
 	}
 	left := cmd.Flags().Args()
@@ -72,9 +72,9 @@ func takes(args []string) error {
 	return cmd.Args(cmd, left)
 }
 
-// plain replaces the placeholders among the values of args by the flags' defaults, so
+// plainLine replaces the placeholders among the values of args by the flags' defaults, so
 // that they parse.
-func plain(cmd *cobra.Command, args []string) []string {
+func plainLine(cmd *cobra.Command, args []string) []string {
 	args = append([]string(nil), args...)
 	flag := func(word string) *pflag.Flag {
 		name, isLong := strings.CutPrefix(word, "--")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func join(s []string) string { return strings.Join(s, "\n") }
+func lines(s []string) string { return strings.Join(s, "\n") }
 
 // ofProcess gives the lines of process 7: its memlock limit, its capabilities, its
 // control group, its user namespace.
@@ -72,7 +72,7 @@ func TestMemlockTellsWhere(t *testing.T) {
 	s := machine(t, ofProcess("65536  65536", 0, "/system.slice/trainer.service/sub", ""), "usr/lib/systemd/system/trainer.service = #LimitMEMLOCK=1\\nLimitMEMLOCK=64K",
 		"etc/systemd/system/trainer.service.d/a.conf = LimitMEMLOCK=32K", "etc/systemd/system.conf = DefaultLimitMEMLOCK=8M")
 	s.PID = 7
-	want(t, join(runCheck(t, s, "memlock")[0].Evidence), "/usr/lib/systemd/system/trainer.service: LimitMEMLOCK=64K|/etc/systemd/system/trainer.service.d/a.conf: LimitMEMLOCK=32K|"+
+	want(t, lines(runCheck(t, s, "memlock")[0].Evidence), "/usr/lib/systemd/system/trainer.service: LimitMEMLOCK=64K|/etc/systemd/system/trainer.service.d/a.conf: LimitMEMLOCK=32K|"+
 		"/etc/systemd/system.conf: DefaultLimitMEMLOCK=8M|!#")
 }
 

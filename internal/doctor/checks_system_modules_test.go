@@ -51,7 +51,7 @@ func TestModulesKeptAway(t *testing.T) {
 	for subject, line := range map[string]string{"ib_uverbs": "/etc/modprobe.d/no.conf: blacklist ib-uverbs", "mlx5_ib": "/proc/cmdline: module_blacklist=mlx5_ib,x"} {
 		f := found[subject]
 		want(t, f.Remedy, "kept from being loaded")
-		want(t, join(f.Evidence), line)
+		want(t, lines(f.Evidence), line)
 	}
 }
 

@@ -111,14 +111,14 @@ func checkBARs(_ context.Context, s *System) (found []Finding) {
 			found = append(found, s.missing(label(t, d), file, fs.ErrNotExist))
 			continue
 		}
-		f := Finding{Subject: label(t, d), Summary: "its largest BAR has " + bytes(bar),
+		f := Finding{Subject: label(t, d), Summary: "its largest BAR has " + sizeText(bar),
 			Evidence: []string{fmt.Sprintf("/%s: largest memory BAR %d bytes", file, bar)}}
 		switch {
 		case bar == 0:
 			f.Verdict, f.Summary = Warn, "it has no memory BAR: nothing reaches its memory over the bus"
 			f.Remedy = "the kernel log tells of BARs that found no place ('no space for', 'failed to assign'): turn on Above 4G Decoding in the BIOS, or boot with pci=realloc"
 		case d.Memory > 0:
-			f.Summary += " and it has " + bytes(uint64(d.Memory)) + " of memory"
+			f.Summary += " and it has " + sizeText(uint64(d.Memory)) + " of memory"
 		default:
 			f.Evidence = append(f.Evidence, "how much memory it has is not in files")
 		}
@@ -128,7 +128,7 @@ func checkBARs(_ context.Context, s *System) (found []Finding) {
 }
 
 // bytes prints a size in its unit.
-func bytes(n uint64) string {
+func sizeText(n uint64) string {
 	for i, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
 		if size := uint64(1) << (40 - 10*i); n >= size {
 			return fmt.Sprintf("%.4g %s", float64(n)/float64(size), unit)

@@ -63,7 +63,7 @@ func checkImport(ctx context.Context, s *System) (found []Finding) {
 		}
 	}
 	peermem, _ := s.peerModule()
-	for _, d := range s.devices(ctx) {
+	for _, d := range s.rdmaDevices(ctx) {
 		yes, why, remedy := s.imports(ctx, d)
 		f := Finding{Subject: d.Name, Evidence: why, Remedy: remedy}
 		switch {
@@ -108,8 +108,8 @@ func (s *System) isRail(name string) bool {
 	return false
 }
 
-// families are the exporters of a vendor's accelerators, by the first part of their names.
-var families = map[uint16]string{0x10de: "cuda", 0x1002: "amd", 0x1da3: "habana", 0x1d0f: "neuron", 0x8086: "ze"}
+// exporterFamilies are the exporters of a vendor's accelerators, by the first part of their names.
+var exporterFamilies = map[uint16]string{0x10de: "cuda", 0x1002: "amd", 0x1da3: "habana", 0x1d0f: "neuron", 0x8086: "ze"}
 
 // checkExport asks the exporters of the accelerators that there are.
 func checkExport(_ context.Context, s *System) (found []Finding) {
@@ -119,7 +119,7 @@ func checkExport(_ context.Context, s *System) (found []Finding) {
 	cannot := map[string][]error{} // family: why not
 	wanted := map[string]bool{"accel": true}
 	for _, d := range all {
-		wanted[families[d.Vendor]] = true
+		wanted[exporterFamilies[d.Vendor]] = true
 	}
 	for _, x := range dmabuf.Exporters() {
 		family, _, _ := strings.Cut(x.Name(), ":")
@@ -143,7 +143,7 @@ func checkExport(_ context.Context, s *System) (found []Finding) {
 	}
 	for _, d := range all {
 		f := Finding{Subject: label(t, d)}
-		family := cmpOr(families[d.Vendor], "accel")
+		family := cmpOr(exporterFamilies[d.Vendor], "accel")
 		switch can := at[d.Address.String()]; {
 		case len(can) > 0:
 			f.Summary, f.Evidence = "its memory can be exported: "+join(can), []string{"asked the exporters of package dmabuf"}

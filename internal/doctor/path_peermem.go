@@ -91,7 +91,7 @@ func (s *System) peerRails(ctx context.Context, t *pci.Topology, gpus []*pci.Dev
 			}
 		}
 	}
-	for _, d := range s.devices(ctx) {
+	for _, d := range s.rdmaDevices(ctx) {
 		if !rails[d.Name] {
 			continue
 		}

@@ -37,8 +37,8 @@ func (s *System) inventory(ctx context.Context) (*inventory.Inventory, error) {
 	return &s.rdma.all, s.rdma.err
 }
 
-// devices are the RDMA devices that are asked about.
-func (s *System) devices(ctx context.Context) (asked []*inventory.Device) {
+// rdmaDevices are the RDMA devices that are asked about.
+func (s *System) rdmaDevices(ctx context.Context) (asked []*inventory.Device) {
 	inv, _ := s.inventory(ctx)
 	for i := range inv.Devices {
 		if d := &inv.Devices[i]; s.asks(d.Name) {
@@ -132,7 +132,7 @@ func classFolder(name string) string { return "sys/class/infiniband/" + name }
 // eachPort has look say what it finds of each port that is asked about. A capture
 // without a device's ports is told once.
 func (s *System) eachPort(ctx context.Context, look func(d *inventory.Device, p *inventory.Port) []Finding) (found []Finding) {
-	for _, d := range s.devices(ctx) {
+	for _, d := range s.rdmaDevices(ctx) {
 		if len(d.Ports) == 0 {
 			found = append(found, s.missing(d.Name, classFolder(d.Name)+"/ports", fs.ErrNotExist))
 		}

@@ -57,7 +57,7 @@ func (s *System) judgeGID(f *Finding, d *inventory.Device, p *inventory.Port, k 
 		return
 	}
 	g := p.GIDs[slices.IndexFunc(p.GIDs, func(g inventory.GID) bool { return g.Index == *p.BestGID })]
-	f.Evidence = append(f.Evidence, fmt.Sprintf("/%s/%d: %s, %s", folder, g.Index, g.GID, told(g.Type)))
+	f.Evidence = append(f.Evidence, fmt.Sprintf("/%s/%d: %s, %s", folder, g.Index, g.GID, orUnknown(g.Type)))
 	f.Summary = fmt.Sprintf("GID index %d, %s", g.Index, g.Address)
 	if k != kindRoCE {
 		return

@@ -66,7 +66,7 @@ const between = 300 * time.Millisecond
 // checkCounters tells of counters of trouble that are not zero, and which rise while
 // it looks.
 func checkCounters(ctx context.Context, s *System) (found []Finding) {
-	devices := s.devices(ctx)
+	devices := s.rdmaDevices(ctx)
 	before := map[string]map[string]uint64{}
 	for _, d := range devices {
 		before[d.Name] = s.counters(d)

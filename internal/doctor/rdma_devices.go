@@ -22,7 +22,7 @@ func checkDevices(ctx context.Context, s *System) (found []Finding) {
 				Summary: "there is no RDMA device of this name", Evidence: deviceNames(inv), Remedy: "'peerdirect devices' lists those that there are"})
 		}
 	}
-	for _, d := range s.devices(ctx) {
+	for _, d := range s.rdmaDevices(ctx) {
 		found = append(found, Finding{Subject: d.Name, Verdict: OK, Summary: identity(d)})
 	}
 	if len(s.Devices) > 0 {
@@ -222,7 +222,7 @@ func checkLibrary(ctx context.Context, s *System) (found []Finding) {
 		return []Finding{{Verdict: Fail, Cause: CauseUnsupported, Summary: "libibverbs is not installed: programs see no RDMA device",
 			Evidence: problems(inv, ""), Remedy: "install rdma-core's libraries", Commands: []string{"apt-get install libibverbs1 ibverbs-providers"}}}
 	}
-	for _, d := range s.devices(ctx) {
+	for _, d := range s.rdmaDevices(ctx) {
 		f := Finding{Subject: d.Name, Summary: "libibverbs shows it", Evidence: []string{*inv.Library}}
 		if d.Transport == nil { // libibverbs alone tells it
 			f.Verdict, f.Cause, f.Summary = Fail, CauseUnsupported, "libibverbs does not show it: the provider of its driver is missing, or older than the driver"

@@ -24,7 +24,7 @@ func checkPorts(ctx context.Context, s *System) []Finding {
 			return []Finding{s.missing(portName(d, p), file, fs.ErrNotExist)}
 		}
 		f := Finding{Subject: portName(d, p), Summary: "the port is active"}
-		f.Evidence = []string{fmt.Sprintf("/%s: %s; phys_state %s, link_layer %s", file, *p.State, told(p.PhysicalState), told(p.LinkLayer))}
+		f.Evidence = []string{fmt.Sprintf("/%s: %s; phys_state %s, link_layer %s", file, *p.State, orUnknown(p.PhysicalState), orUnknown(p.LinkLayer))}
 		if *p.State == active {
 			return []Finding{f}
 		}
@@ -39,7 +39,7 @@ func checkPorts(ctx context.Context, s *System) []Finding {
 	})
 }
 
-func told(s *string) string {
+func orUnknown(s *string) string {
 	if s == nil {
 		return "unknown"
 	}

@@ -100,7 +100,7 @@ func checkFirmware(ctx context.Context, s *System) (found []Finding) {
 			versions[k][*d.Firmware] = append(versions[k][*d.Firmware], d.Name)
 		}
 	}
-	for _, d := range s.devices(ctx) {
+	for _, d := range s.rdmaDevices(ctx) {
 		if software(d) {
 			continue
 		}
