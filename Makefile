@@ -12,7 +12,8 @@ LAB_RUNS  ?= 7.3/rxe 7.3/siw 7.3/efa 7.3/topo 7.3/acs 6.12/efa \
 	     6.1/rxe 6.1/siw 6.1/efa 6.1/topo 7.3/trace 6.1/trace-efa
 SUITES    ?=
 
-.PHONY: build demo test test-unit test-lab acceptance fuzz bench bench-lab generate lint clean
+.PHONY: build demo test test-unit test-lab acceptance fuzz bench bench-lab generate lint clean \
+	deb reproducible check-package test-packages
 
 build:
 	@scripts/deps build
@@ -64,6 +65,27 @@ lint: build
 	$(GO) vet ./...
 	$(GO) vet -tags lab ./...
 	$(GO) tool staticcheck -tags lab ./...
+
+# The Debian package, in build/deb: docs/packages.md.
+deb:
+	@scripts/deps build deb
+	scripts/deb
+
+# Program and package of the last commit, twice, from other places: the same bytes.
+reproducible:
+	@scripts/deps build deb
+	scripts/reproduce
+
+# A quick look at what would be packaged, with the program as it is in bin.
+check-package: build
+	@scripts/deps build deb check
+	scripts/check-package
+
+# Installed, run and removed on fresh roots, as a service and in a container on the
+# lab's kernels; by 'go install': half an hour.
+test-packages: build
+	@scripts/deps build deb check lab packages
+	scripts/test-packages
 
 clean:
 	rm -rf bin build
