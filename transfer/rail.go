@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 )
 
 // Rail is one NIC's queues as the engine sees them, or several NICs' that [Join]
@@ -102,13 +101,6 @@ type Rail interface {
 	Close() error
 }
 
-// MessageSize is the most that a message holds, in bytes.
-const MessageSize = 4096
-
-// MinMessage is the least that a message holds: rails whose transport has no
-// immediate data send shorter ones of their own.
-const MinMessage = 16
-
 // IWARP is the Info.Transport of iWARP devices: one that acknowledges nothing, so
 // that a completion says that TCP has the bytes, and only the order of one queue
 // pair that they are in place.
@@ -134,69 +126,6 @@ type Info struct {
 // Peer names a connected peer of one rail.
 type Peer uint32
 
-// OpKind is what an operation does.
-type OpKind uint8
-
-const (
-	// OpWrite writes the local bytes to the remote place.
-	OpWrite OpKind = iota + 1
-	// OpNotify writes the local bytes, if there are any, and then hands the
-	// peer the immediate: whoever polled it finds these bytes in place. That is
-	// so of one request, whatever its packets' order (InfiniBand and RoCE raise
-	// the immediate with the last packet, behind the data; EFA when all packets
-	// have been placed), and of no other request before it. Where the transport has none (iWARP) the rail sends a
-	// message of its own, which the peer's rail turns back into a notice.
-	OpNotify
-	// OpSend sends the local bytes, MinMessage to MessageSize of them.
-	OpSend
-	// OpRead reads the remote place into the local bytes, at least one. Where it
-	// is Done they are there. It takes Info.Reads, of both sides.
-	OpRead
-)
-
-// maxID bounds Op.ID: rails keep notes of their own in the other bits.
-const maxID = 1<<48 - 1
-
-// Op is one operation.
-type Op struct {
-	Kind   OpKind
-	Peer   Peer
-	Imm    uint32 // OpNotify
-	Local  Local
-	Remote Remote // of all but OpSend
-	ID     uint64 // comes back with the completion; 48 bits
-}
-
-// CompletionKind is what a completion tells.
-type CompletionKind uint8
-
-const (
-	// Done: the operation ID was carried out. What is posted from now on finds
-	// a write's bytes in the peer's memory.
-	Done CompletionKind = iota + 1
-	// Failed: the operation ID was not carried out, or not known to be. Err
-	// is the cause once for each peer, and ErrFlushed for everything that
-	// falls with it.
-	Failed
-	// Lost: the peer is gone and no operation of this side's has told it
-	// already. Err is the cause.
-	Lost
-	// Message: the peer sent Data.
-	Message
-	// Notice: the peer sent Imm.
-	Notice
-)
-
-// Completion is what Poll gives.
-type Completion struct {
-	Kind CompletionKind
-	Peer Peer
-	Imm  uint32
-	ID   uint64
-	Data []byte
-	Err  error
-}
-
 // ErrFlushed marks an operation that fell with its peer; the cause was told
 // already.
 var ErrFlushed = errors.New("flushed: the connection had failed before")
@@ -217,137 +146,3 @@ func (e *NotFencedError) Error() string {
 }
 
 func (e *NotFencedError) Unwrap() error { return ErrNotFenced }
-
-// errNoReads: the transport or the device cannot.
-var errNoReads = fmt.Errorf("this rail has no reads: look at Info.Reads: %w", errors.ErrUnsupported)
-
-// ErrRange is an operation on bytes outside its region.
-var ErrRange = errors.New("outside the region")
-
-// Region is memory that is registered with a rail, on each of its NICs.
-type Region struct {
-	addr   uint64
-	length uint64
-	lkeys  []uint32 // one for each NIC
-	rkeys  []uint32
-
-	mu    sync.Mutex
-	close func() error
-}
-
-// Local is a piece of a region, as an operation names it.
-type Local struct {
-	Addr   uint64
-	Length uint32
-	Key    uint32 // of the first NIC
-	keys   []uint32
-	bad    bool
-}
-
-// At is the piece of length bytes from offset on. Post refuses one that is
-// outside the region.
-func (r *Region) At(offset uint64, length uint32) Local {
-	return Local{Addr: r.addr + offset, Length: length, Key: r.lkeys[0], keys: r.lkeys,
-		bad: offset > r.length || uint64(length) > r.length-offset}
-}
-
-// Length is the region's size in bytes.
-func (r *Region) Length() uint64 { return r.length }
-
-// Descriptor describes the region to peers.
-func (r *Region) Descriptor() Descriptor {
-	return Descriptor{Addr: r.addr, Length: r.length, Keys: r.rkeys}
-}
-
-// Part is length bytes of the region from offset on as a region of their own, by the
-// same keys. It calls close when it is closed, and must be before the region is.
-func (r *Region) Part(offset, length uint64, close func() error) (*Region, error) {
-	if offset > r.length || length > r.length-offset {
-		return nil, ErrRange
-	}
-	return &Region{addr: r.addr + offset, length: length, lkeys: r.lkeys, rkeys: r.rkeys, close: close}, nil
-}
-
-// Close deregisters the memory. It may be called again.
-func (r *Region) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.close == nil {
-		return nil
-	}
-	err := r.close()
-	if err == nil {
-		r.close = nil
-	}
-	return err
-}
-
-// Descriptor is a region as its owner described it to a peer. Its keys are for
-// the owner's NICs in their order, which are connected one by one to the peer's.
-type Descriptor struct {
-	Addr   uint64
-	Length uint64 // bytes
-	Keys   []uint32
-}
-
-// Remote is a place in a peer's region.
-type Remote struct {
-	Addr uint64
-	Key  uint32 // for the first NIC
-	keys []uint32
-	left uint64 // bytes to the region's end
-}
-
-// At is the place offset bytes into the region.
-func (d Descriptor) At(offset uint64) Remote {
-	if offset > d.Length || len(d.Keys) == 0 {
-		return Remote{}
-	}
-	return Remote{Addr: d.Addr + offset, Key: d.Keys[0], keys: d.Keys, left: d.Length - offset}
-}
-
-// Aim sets both places of an operation: length bytes of a region from offset on,
-// and the peer's region from there on, by one of its keys. It is for rails of one
-// NIC, and costs less than At does on both sides.
-func (op *Op) Aim(r *Region, offset uint64, length uint32, to *Descriptor, there uint64, key uint32) {
-	l := &op.Local
-	l.Addr, l.Length, l.Key = r.addr+offset, length, r.lkeys[0]
-	l.bad = offset > r.length || uint64(length) > r.length-offset
-	op.Remote.Addr, op.Remote.left, op.Remote.Key = 0, 0, 0
-	if there <= to.Length {
-		op.Remote.Addr, op.Remote.left, op.Remote.Key = to.Addr+there, to.Length-there, key
-	}
-}
-
-// check finds what is wrong with an operation before any rail sees it.
-func (op *Op) check() error {
-	switch {
-	case op.ID > maxID:
-		return errors.New("operation ID of more than 48 bits")
-	case op.Local.bad:
-		return ErrRange
-	}
-	switch op.Kind {
-	case OpRead:
-		if op.Local.Length == 0 {
-			return errors.New("a read has at least one byte")
-		}
-		fallthrough
-	case OpWrite, OpNotify:
-		if uint64(op.Local.Length) > op.Remote.left {
-			return ErrRange
-		}
-	case OpSend:
-		if op.Local.Length < MinMessage || op.Local.Length > MessageSize {
-			return errors.New("a message has 16 to 4096 bytes")
-		}
-	default:
-		return errors.New("unknown kind of operation")
-	}
-	return nil
-}
-
-// NewRegion makes the region of a rail that is not of this package.
-func NewRegion(addr, length uint64, lkey, rkey uint32, close func() error) *Region {
-	return &Region{addr: addr, length: length, lkeys: []uint32{lkey}, rkeys: []uint32{rkey}, close: close}
-}

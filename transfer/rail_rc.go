@@ -4,90 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
-	"time"
 
 	"github.com/peerdirect/peerdirect/internal/marker"
 	"github.com/peerdirect/peerdirect/verbs"
-	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
-
-// RCOptions describe a rail over reliable connections. Zero fields take the
-// default in the comment.
-type RCOptions struct {
-	Device   string // default: the machine's only one
-	Port     int    // default 1
-	GIDIndex *int   // default: the entry that a routable connection wants
-
-	Queues    int           // queue pairs to each peer, which share the writes; default 1
-	SendDepth int           // operations in flight on each; default 128
-	RecvDepth int           // messages and notices a peer may send ahead; default 128
-	Peers     int           // how many can connect, with 4096 queue pairs in all at most; default 1
-	Spin      time.Duration // how long Wait polls before it sleeps; default 20 us
-}
-
-// Kind is KindRC.
-func (o RCOptions) Kind() Kind { return KindRC }
-
-// DeviceName is the device's.
-func (o RCOptions) DeviceName() string { return o.Device }
-
-// NICs is 1.
-func (o RCOptions) NICs() int { return 1 }
-
-// Open opens a rail for a transfer.
-func (o RCOptions) Open(w Want) (Rail, error) {
-	if w.Queues > 0 {
-		o.Queues = w.Queues
-	}
-	per := (w.Depth + max(o.Queues, 1) - 1) / max(o.Queues, 1)
-	if w.Depth > 0 && o.SendDepth < per+spare {
-		o.SendDepth = per + spare
-	}
-	if w.Peers > 0 {
-		o.Peers = w.Peers
-	}
-	if w.Receives > 0 {
-		o.RecvDepth = w.Receives
-	}
-	if w.NoSpin {
-		o.Spin = time.Nanosecond
-	}
-	r, err := OpenRC(o)
-	if err != nil {
-		return nil, err // and no *RC that is nil
-	}
-	return r, nil
-}
-
-func (o *RCOptions) defaults() error {
-	set := func(v *int, def int) {
-		if *v == 0 {
-			*v = def
-		}
-	}
-	set(&o.Port, 1)
-	set(&o.Queues, 1)
-	set(&o.SendDepth, 128)
-	set(&o.RecvDepth, 128)
-	set(&o.Peers, 1)
-	if o.Spin == 0 {
-		o.Spin = 20 * time.Microsecond
-	}
-	for _, bound := range []struct {
-		name      string
-		v, lo, hi int
-	}{
-		{"queue pairs", o.Queues, 1, 64},
-		{"send depth", o.SendDepth, 2, 1 << 15},
-		{"receive depth", o.RecvDepth, minReceives, 1 << 15},
-		{"peers", o.Peers, 1, maxQueues / o.Queues},
-	} {
-		if bound.v < bound.lo || bound.v > bound.hi {
-			return &OptionError{Option: bound.name, Err: fmt.Errorf("%d is not within %d and %d", bound.v, bound.lo, bound.hi)}
-		}
-	}
-	return nil
-}
 
 // RC is a Rail over reliable connections of libibverbs: InfiniBand, RoCE and,
 // connected through the RDMA CM, iWARP.
@@ -125,63 +45,6 @@ type RC struct {
 	marks   marker.Queue
 	marking *rcQueue // that the chosen operation is to be posted to
 }
-
-// pinned is registered memory of the rail's own.
-type pinned struct {
-	buf *verbs.Buffer
-	mr  *verbs.MR
-}
-
-type rcPeer struct {
-	id      Peer
-	stage   peerStage
-	own     exchange.Offer   // its queue pairs at this side
-	theirs  []verbs.Endpoint // and at the peer's
-	back    int              // of it in refused and late
-	queues  []*rcQueue
-	turn    int               // whose turn it is for writes
-	link    *exchange.Link    // of iWARP, once connected
-	meeting *exchange.Meeting // and before
-	met     []byte            // its offer
-	metBy   []byte            // and the peer's
-	err     error             // why it is lost
-	told    bool              // and whether Poll has said so
-	drained bool              // and nothing of it is in flight
-	notice  int               // next slot of the outbox
-}
-
-type rcQueue struct {
-	peer  *rcPeer
-	index uint64 // in the work requests' IDs, in place
-	qp    *verbs.RC
-	batch *verbs.Batch
-	recvs *verbs.RecvBatch
-	room  int // requests that fit
-
-	// The IDs of the requests in flight, oldest first; a queue pair completes
-	// its sends in order. As many as there are places: a ring.
-	ring        []uint64
-	first, last int // running counts; the newest is last-1
-	posted      int // where the batch that is being made begins
-}
-
-type refusal struct {
-	peer *rcPeer
-	id   uint64
-	done bool // it was carried out
-}
-
-// A work request's ID is the operation's, with what the rail needs to know of
-// it above: an error completion tells nothing else.
-const (
-	idRecv      = 1 << 63 // a receive; the rest is the buffer's number
-	idHalf      = 1 << 62 // the write of a notice; its SEND follows
-	idDouble    = 1 << 61 // that SEND: it gives back two places
-	idMarked    = 1 << 60 // tracers are told of it
-	idQueue     = 48      // shift of the queue pair's number
-	idQueueMask = 1<<12 - 1
-	maxQueues   = idQueueMask + 1
-)
 
 // noticeBytes is the size of a notice that goes as a message: a mark and the
 // immediate. No message is as short.
