@@ -21,7 +21,7 @@ const (
 )
 
 // protocol is what both sides must speak.
-const protocol = "peerdirect.bench-collective-nodes/1"
+const protocol = "peerdirect.bench.collective.nodes/1"
 
 type hello struct {
 	Protocol string

@@ -9,7 +9,7 @@ import (
 )
 
 // Schema names the form of a Report in JSON; it changes when a field does.
-const Schema = "peerdirect.bench-collective/1"
+const Schema = "peerdirect.bench.collective/1"
 
 // Report is what was measured, and what follows from it.
 type Report struct {
