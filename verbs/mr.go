@@ -49,68 +49,14 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"strings"
 	"syscall"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/peerdirect/peerdirect/internal/errname"
 	"github.com/peerdirect/peerdirect/internal/umem"
-	"golang.org/x/sys/unix"
 )
-
-// Access is what a region or queue pair allows (enum ibv_access_flags).
-type Access uint32
-
-const (
-	LocalWrite      Access = 1 << 0
-	RemoteWrite     Access = 1 << 1
-	RemoteRead      Access = 1 << 2
-	RemoteAtomic    Access = 1 << 3
-	MWBind          Access = 1 << 4
-	ZeroBased       Access = 1 << 5
-	OnDemand        Access = 1 << 6
-	HugeTLB         Access = 1 << 7
-	FlushGlobal     Access = 1 << 8
-	FlushPersistent Access = 1 << 9
-	RelaxedOrdering Access = 1 << 20 // optional: dropped where unknown
-)
-
-func (a Access) String() string {
-	return bitNames(uint64(a), []bitName{
-		{uint64(LocalWrite), "LOCAL_WRITE"}, {uint64(RemoteWrite), "REMOTE_WRITE"},
-		{uint64(RemoteRead), "REMOTE_READ"}, {uint64(RemoteAtomic), "REMOTE_ATOMIC"},
-		{uint64(MWBind), "MW_BIND"}, {uint64(ZeroBased), "ZERO_BASED"}, {uint64(OnDemand), "ON_DEMAND"},
-		{uint64(HugeTLB), "HUGETLB"}, {uint64(FlushGlobal), "FLUSH_GLOBAL"},
-		{uint64(FlushPersistent), "FLUSH_PERSISTENT"}, {uint64(RelaxedOrdering), "RELAXED_ORDERING"},
-	})
-}
-
-type bitName struct {
-	bit  uint64
-	name string
-}
-
-// bitNames prints a set of flags, unknown bits as a number.
-func bitNames(v uint64, table []bitName) string {
-	if v == 0 {
-		return "none"
-	}
-	return strings.Join(bitList(v, table), "|")
-}
-
-func bitList(v uint64, table []bitName) []string {
-	var out []string
-	for _, b := range table {
-		if v&b.bit != 0 {
-			out = append(out, b.name)
-			v &^= b.bit
-		}
-	}
-	if v != 0 {
-		out = append(out, fmt.Sprintf("%#x", v))
-	}
-	return out
-}
 
 // MR is a memory region: memory that the device may reach, with its keys.
 type MR struct {
@@ -304,59 +250,6 @@ func (m *MR) Access() Access { return m.access }
 
 // Handle is the struct ibv_mr, nil once the region is closed.
 func (m *MR) Handle() unsafe.Pointer { return unsafe.Pointer(m.mr) }
-
-// Slice is a piece of a local region, as a work request names it.
-type Slice struct {
-	Addr   uint64
-	Length uint32
-	LKey   uint32
-	bad    bool // At was asked for bytes outside the region
-}
-
-// At is the slice of length bytes from offset on. A slice outside the region
-// makes the request that uses it fail with ErrRange.
-func (m *MR) At(offset uint64, length uint32) Slice {
-	return Slice{
-		Addr:   m.iova + offset,
-		Length: length,
-		LKey:   m.lkey,
-		bad:    !m.holds(offset, uint64(length)),
-	}
-}
-
-// holds tells whether a range lies in the region.
-func (m *MR) holds(offset, length uint64) bool {
-	return m.mr != nil && offset <= m.length && length <= m.length-offset
-}
-
-// RemoteRegion is a peer's region as the peer described it.
-type RemoteRegion struct {
-	Addr   uint64 `json:"addr"`
-	Length uint64 `json:"length"`
-	RKey   uint32 `json:"rkey"`
-}
-
-// Remote describes the region to a peer.
-func (m *MR) Remote() RemoteRegion {
-	return RemoteRegion{Addr: m.iova, Length: m.length, RKey: m.rkey}
-}
-
-// RemoteSlice is a place in a peer's region. Left is the number of bytes from
-// there to the region's end, so that a request over it fails here and not
-// there.
-type RemoteSlice struct {
-	Addr uint64
-	RKey uint32
-	Left uint64
-}
-
-// At is the place offset bytes into the region.
-func (r RemoteRegion) At(offset uint64) RemoteSlice {
-	if offset > r.Length {
-		return RemoteSlice{}
-	}
-	return RemoteSlice{Addr: r.Addr + offset, RKey: r.RKey, Left: r.Length - offset}
-}
 
 // Reregister changes the region's access, keeping its memory. After a failure
 // the region may be unusable: the error says so, and Close is all that is left.

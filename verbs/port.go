@@ -32,21 +32,13 @@ static int vb_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index,
 		return EOPNOTSUPP;
 	return vb_rc(vb._ibv_query_gid_ex(c, port, index, e, 0, sizeof(*e)));
 }
-
-static int vb_query_pkey(struct ibv_context *c, uint8_t port, int index, uint16_t *pkey)
-{
-	errno = 0;
-	return vb_rc(vb.ibv_query_pkey(c, port, index, (__be16 *)pkey));
-}
 */
 import "C"
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"strings"
 	"syscall"
@@ -197,83 +189,6 @@ func (d *Device) badPort(port int) error {
 		Detail: "the device has no such port; ports are numbered from 1"}
 }
 
-// GID is a 128-bit port address; for RoCE v2 it is an IPv6 address, or an IPv4
-// one mapped into it.
-type GID [16]byte
-
-// IsZero tells an unused table entry.
-func (g GID) IsZero() bool { return g == GID{} }
-
-// Addr is the GID read as an IP address, IPv4 where it is a mapped one.
-func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
-
-// String prints eight groups of four hexadecimal digits, as sysfs does.
-func (g GID) String() string {
-	var b strings.Builder
-	for i := 0; i < 16; i += 2 {
-		if i > 0 {
-			b.WriteByte(':')
-		}
-		fmt.Fprintf(&b, "%02x%02x", g[i], g[i+1])
-	}
-	return b.String()
-}
-
-// MarshalText prints the GID as String does.
-func (g GID) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
-
-// UnmarshalText reads any form of an IPv6 address.
-func (g *GID) UnmarshalText(text []byte) error {
-	a, err := netip.ParseAddr(string(text))
-	if err != nil || a.Zone() != "" {
-		return fmt.Errorf("%q is no GID", text)
-	}
-	*g = a.As16()
-	return nil
-}
-
-// GIDType is the protocol that a GID entry selects (enum ibv_gid_type).
-type GIDType uint32
-
-const (
-	GIDTypeIB GIDType = iota
-	GIDTypeRoCEv1
-	GIDTypeRoCEv2
-)
-
-func (t GIDType) String() string {
-	switch t {
-	case GIDTypeIB:
-		return "IB"
-	case GIDTypeRoCEv1:
-		return "RoCE v1"
-	case GIDTypeRoCEv2:
-		return "RoCE v2"
-	}
-	return fmt.Sprintf("type %d", uint32(t))
-}
-
-// GIDEntry is one used entry of a port's GID table.
-type GIDEntry struct {
-	GID     GID
-	Port    int
-	Index   int
-	Type    GIDType
-	IfIndex int // netdev's interface index, 0 without one
-}
-
-// NetDev is the name of the entry's network interface, "" without one.
-func (e GIDEntry) NetDev() string {
-	if e.IfIndex == 0 {
-		return ""
-	}
-	ifi, err := net.InterfaceByIndex(e.IfIndex)
-	if err != nil {
-		return ""
-	}
-	return ifi.Name
-}
-
 // GIDAt reads one entry of a port's GID table.
 func (d *Device) GIDAt(port, index int) (GIDEntry, error) {
 	object := fmt.Sprintf("%s port %d GID index %d", d.info.Name, port, index)
@@ -290,8 +205,6 @@ func (d *Device) GIDAt(port, index int) (GIDEntry, error) {
 	}
 	return d.gidAt(port, index, object, attr.LinkLayer)
 }
-
-var errEmptyGID = errors.New("empty entry")
 
 func (d *Device) gidAt(port, index int, object string, link LinkLayer) (GIDEntry, error) {
 	empty := &Error{Verb: "ibv_query_gid", Object: object, Err: errEmptyGID,
@@ -374,71 +287,4 @@ func (d *Device) BestGID(port int) (GIDEntry, error) {
 			Err: ErrNoDevice, Detail: "the GID table is empty; give the interface an address and bring it up"}
 	}
 	return best, nil
-}
-
-// BestGIDOf chooses the entry that a routable connection wants: RoCE v2 before
-// v1, IPv4 before IPv6, global before link-local, the first among equals. It is
-// false without any.
-func BestGIDOf(entries []GIDEntry) (best GIDEntry, ok bool) {
-	for i, e := range entries {
-		if i == 0 || gidRank(e) > gidRank(best) {
-			best = e
-		}
-	}
-	return best, len(entries) > 0
-}
-
-func gidRank(e GIDEntry) int {
-	rank := 0
-	if e.Type == GIDTypeRoCEv2 {
-		rank += 4
-		if e.GID.Addr().Is4() {
-			rank += 2
-		}
-	}
-	if !e.GID.Addr().IsLinkLocalUnicast() {
-		rank++
-	}
-	return rank
-}
-
-// PKeys lists a port's partition key table, by index.
-func (d *Device) PKeys(port int) ([]uint16, error) {
-	attr, err := d.Port(port)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]uint16, attr.PKeyTableLen)
-	for i := range out {
-		if out[i], err = d.PKeyAt(port, i); err != nil {
-			return out[:i], err
-		}
-	}
-	return out, nil
-}
-
-// PKeyIndex finds a partition key in a port's table.
-func (d *Device) PKeyIndex(port int, pkey uint16) (int, error) {
-	keys, err := d.PKeys(port)
-	if err != nil {
-		return 0, err
-	}
-	for i, k := range keys {
-		if k == pkey {
-			return i, nil
-		}
-	}
-	return 0, &Error{Verb: "ibv_get_pkey_index", Object: fmt.Sprintf("%s port %d P_Key %#04x", d.info.Name, port, pkey),
-		Err: syscall.ENOENT, Detail: fmt.Sprintf("the table holds %#04x", keys)}
-}
-
-// PKeyAt reads one entry of a port's partition key table.
-func (d *Device) PKeyAt(port, index int) (uint16, error) {
-	object := fmt.Sprintf("%s port %d P_Key index %d", d.info.Name, port, index)
-	if d.ctx == nil {
-		return 0, &Error{Verb: "ibv_query_pkey", Object: object, Err: ErrClosed}
-	}
-	var raw [2]byte
-	rc := C.vb_query_pkey(d.ctx, C.uint8_t(port), C.int(index), (*C.uint16_t)(unsafe.Pointer(&raw)))
-	return binary.BigEndian.Uint16(raw[:]), code("ibv_query_pkey", object, int(rc), "")
 }
