@@ -2,10 +2,7 @@ package inventory
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"iter"
 	"os"
 	"slices"
@@ -17,9 +14,6 @@ import (
 	"github.com/peerdirect/peerdirect/verbs/nldev"
 )
 
-// WatchSchema names the form of a Record in JSON.
-const WatchSchema = "peerdirect.devices.watch/1"
-
 // Events of a Record.
 const (
 	EventPresent  = "present"  // at the start: a device's port and its state
@@ -28,42 +22,6 @@ const (
 	EventChanged  = "changed"  // a field of a device or port went From one value To another
 	EventNotified = "notified" // the kernel or the device said so, in Detail
 )
-
-// Record is one change. What does not apply is null.
-type Record struct {
-	Schema string    `json:"schema"`
-	Time   time.Time `json:"time"`
-	Source string    `json:"source"` // compare, netlink, async
-	Event  string    `json:"event"`
-	Device *string   `json:"device"`
-	Port   *int      `json:"port"`
-	Field  *string   `json:"field"` // as in an Inventory; gids[3] for one GID
-	From   *string   `json:"from"`
-	To     *string   `json:"to"`
-	Detail *string   `json:"detail"`
-}
-
-// WriteJSON prints the record as one line.
-func (r Record) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
-
-// WriteText prints the record as one line: 18:22:50.123  rxe0/1  state DOWN -> ACTIVE.
-func (r Record) WriteText(w io.Writer) error {
-	name := or(r.Device, "-")
-	if r.Port != nil {
-		name += fmt.Sprintf("/%d", *r.Port)
-	}
-	what := r.Event
-	switch r.Event {
-	case EventChanged:
-		what = fmt.Sprintf("%s %s -> %s", *r.Field, or(r.From, "none"), or(r.To, "none"))
-	case EventPresent:
-		what = "is " + or(r.To, "unknown")
-	case EventNotified:
-		what = fmt.Sprintf("(%s) %s", r.Source, *r.Detail)
-	}
-	_, err := fmt.Fprintf(w, "%s  %-10s  %s\n", r.Time.Local().Format("15:04:05.000"), name, what)
-	return err
-}
 
 // Watch gives changes until the context ends, which ends it without an error:
 // what the kernel notifies of (7.3 and 6.12 do, 6.1 does not), what opened

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -74,13 +72,6 @@ func Run(ctx context.Context, o Options) error {
 	}
 	return err
 }
-
-// bootError is a run that ended before any command had started. A kernel that
-// brings up its emulated processors on a loaded host hangs now and then; the
-// next boot does not.
-type bootError struct{ error }
-
-func (e *bootError) Unwrap() error { return e.error }
 
 func newRun(o Options, qemu, guest *root) *labRun {
 	r := &labRun{Options: o, qemu: qemu, root: guest, events: make(chan event), stopped: make(chan struct{}), bootLimit: time.Hour}
@@ -171,16 +162,6 @@ func (r *labRun) run(ctx context.Context) error {
 		})
 	}
 	return r.decide(ctx)
-}
-
-var errTimeout = errors.New("timeout")
-
-// What a guest may say after what: anything else is a guest out of its mind,
-// and must not count as ready or ended twice.
-var followedBy = map[frameKind]string{
-	gone:       "h",  // the start of it all
-	frameHello: "rf", // while it sets itself up
-	frameReady: "x",
 }
 
 // decide follows the guests until all have ended, or until it is certain that
@@ -294,50 +275,6 @@ func (r *labRun) read(node int, conn *frameConn, stdout, stderr io.Writer) {
 	}
 }
 
-func (r *labRun) boot(node int) (*guest, error) {
-	m := &machine{
-		qemu: r.qemu, root: r.root,
-		name: fmt.Sprintf("node%d", node), node: node,
-		cpus: r.CPUs, memory: r.Memory, accel: r.Accel, iommu: r.IOMMU, acs: r.ACS,
-		agent: r.Agent, source: r.Source, out: r.Out, logs: r.logs,
-		mtu:          jumbo,
-		efa:          r.efa.sockets(node),
-		accelerators: r.accelerators.node(node), acceleratorMemory: r.Accelerators.Memory,
-	}
-	if r.module != nil {
-		m.module = r.module.dir
-	}
-	if r.layer != nil {
-		m.layer = filepath.Join(r.layer.dir, "tree")
-	}
-	if r.QEMU != nil {
-		var err error
-		if m.extra, m.extraFDs, err = r.QEMU(node); err != nil {
-			return nil, fmt.Errorf("node%d: %w", node, err)
-		}
-	}
-	return m.boot()
-}
-
-func (r *labRun) setup(node int) guestSetup {
-	s := guestSetup{
-		Node: node, Prefix: 24, MTU: jumbo, Link: r.Link, EFA: r.EFA.Count, Accelerators: r.Accelerators.Count, Modules: r.Modules,
-		Out: r.Out != "", Kernel: r.Kernel.Series, Command: r.Command, Env: r.Env,
-	}
-	for n := range r.Nodes {
-		s.Addrs = append(s.Addrs, nodeAddr(n))
-	}
-	if t := r.Terminal; t != nil {
-		s.Window = &windowSize{Rows: uint16(t.Rows), Cols: uint16(t.Cols)}
-		s.Term = t.Name
-	}
-	return s
-}
-
-// nodeAddr gives a node's address, out of the range that RFC 5737 sets aside
-// for examples: it cannot be anyone's.
-func nodeAddr(node int) string { return fmt.Sprintf("192.0.2.%d", node+1) }
-
 // forwardTerminal passes on what is typed, until the end of it: a read from a
 // terminal cannot be cut short, so it may outlive the run.
 func (r *labRun) forwardTerminal() {
@@ -361,53 +298,3 @@ const (
 	// failed.
 	consoleLines = 25
 )
-
-// bootLimits are how long guests may take until all are ready, apart from what
-// each adds to the load: in the first boot, and in the ones after a hang.
-var bootLimits = []time.Duration{90 * time.Second, 2 * time.Minute, 4 * time.Minute}
-
-// guestError describes a guest that failed. If QEMU did not even start, its own
-// words are all there is.
-func (r *labRun) guestError(node int, problem string) *GuestError {
-	g := r.guests[node]
-	select {
-	case <-g.done:
-	case <-time.After(time.Second): // it failed without dying
-	}
-	if words := g.words.last(consoleLines); words != "" {
-		problem += "; QEMU says: " + strings.TrimSpace(words)
-	}
-	return &GuestError{Node: node, Problem: problem, Console: g.console.last(consoleLines)}
-}
-
-func (r *labRun) timeoutError(state []frameKind) error {
-	return r.unfinished(state, frameExit, fmt.Sprintf("within %s (--timeout)", r.Timeout))
-}
-
-func (r *labRun) lateError(state []frameKind) error {
-	return r.unfinished(state, frameReady, "in time; a loaded machine may need fewer nodes or processors")
-}
-
-// unfinished describes all guests that did not get as far as wanted.
-func (r *labRun) unfinished(state []frameKind, wanted frameKind, when string) error {
-	what := map[frameKind]string{
-		gone:       "it did not boot",
-		frameHello: "it did not bring up its link and RDMA device",
-		frameReady: "its command did not end",
-	}
-	var all []error
-	for node, kind := range state {
-		if kind == wanted {
-			continue
-		}
-		problem := what[kind]
-		if kind == frameReady && slices.Contains(state, gone) {
-			problem = "it waited for the others"
-		}
-		all = append(all, &GuestError{
-			Node: node, Problem: problem + " " + when,
-			Console: r.guests[node].console.last(consoleLines),
-		})
-	}
-	return errors.Join(all...)
-}
