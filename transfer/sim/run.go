@@ -38,8 +38,8 @@ type Run struct {
 	Pages   int    `json:"pages"`      // of a transfer; default 64; Scatter: always 1
 	Window  int    `json:"window"`     // transfers of a node on their way at once; default 32; Scatter: one for each peer
 	// Transfers are how many are measured of each node that writes; default 200.
-	// Before that come a fifth as many. Weights: one to each receiver, all of
-	// them measured.
+	// Before that come a fifth as many, and as many as are on their way at once at
+	// least. Weights: one to each receiver, all of them measured.
 	Transfers int    `json:"transfers"`
 	Seed      uint64 `json:"seed"`
 	Batch     int    `json:"batch"` // requests a doorbell; default 16

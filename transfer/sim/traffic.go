@@ -64,8 +64,11 @@ func newTraffic(r *Run, w *World) *traffic {
 		each = r.Nodes / 2
 	}
 	t.begun = make([]int, len(t.from))
-	if r.Pattern != Weights {
-		t.warm = max(each/5, 1) * len(t.from)
+	switch r.Pattern {
+	case Scatter:
+		t.warm = max(each/5, 1)
+	case Pair, All: // those that all began at once are over, and what is on its way is spread
+		t.warm = max(each/5, r.Window) * len(t.from)
 	}
 	t.most = t.warm + each*len(t.from)
 	return t
