@@ -14,8 +14,7 @@ const (
 	FindPath         = "path"         // the detour through host memory, TCP
 	FindHop          = "hop"          // one hop is slower than the others
 	FindShared       = "shared"       // hops that are fast alone and slow together
-	FindCPU          = "cpu"          // the sum, the copies
-	FindRegistration = "registration" //
+	FindRegistration = "registration" // what keeping registrations is worth
 	FindPlacement    = "placement"    // rails: shares, NUMA nodes, losses
 )
 
