@@ -146,7 +146,7 @@ func (m *modules) judge(n need) Finding {
 		f.Remedy = "boot a kernel that has " + optionOf[n.name]
 	case stateAbsent:
 		f.Summary = "not installed for kernel " + m.release + ": " + n.why
-		f.Remedy = "install it: Ubuntu has some drivers in linux-modules-extra-RELEASE, Amazon Linux 2023 in kernel-modules-extra, other drivers come from their vendors; a kernel for virtual machines only may be built without: take the full one (Debian: linux-image-amd64 or -arm64)"
+		f.Remedy = "install it: Ubuntu has some in linux-modules-extra-RELEASE, Amazon Linux 2023 in kernel-modules-extra, others come from their vendors; kernels for virtual machines may lack it (of Debian's take linux-image-amd64 or -arm64, not -cloud)"
 		if strings.HasPrefix(n.name, "nvidia") {
 			f.Remedy = "install NVIDIA's driver for this kernel"
 		}

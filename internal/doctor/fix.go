@@ -14,7 +14,8 @@ import (
 func WriteFix(w io.Writer, r *Report) error {
 	s := &script{w: w}
 	s.line("#!/bin/sh")
-	s.comment("Written by 'peerdirect doctor --fix' for " + clean(r.Source) + ", which has run nothing of it. " +
+	s.line("# Machine: " + clean(r.Source))
+	s.comment("Written by 'peerdirect doctor --fix', which has run nothing of it. " +
 		"Read it, take out what you do not want, then run it as root on that machine. It ends at the first command that fails.")
 	s.line("set -e")
 	seen, n := map[string]bool{}, 0

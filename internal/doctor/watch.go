@@ -87,15 +87,16 @@ func compare(before, now *Report) (changes []Change) {
 			changes = append(changes, Change{k.check, k.subject, Appeared, nil, &f.Verdict, f.Summary})
 			continue
 		}
-		from, said := o.Verdict, o.Summary
+		from, told := o.Verdict, false
 		for _, name := range slices.Sorted(maps.Keys(f.Counters)) {
 			if was, ok := o.Counters[name]; ok && f.Counters[name] > was {
+				told = told || f.Verdict <= Warn // the change of verdict too
 				f.Verdict = max(f.Verdict, Warn)
 				changes = append(changes, Change{k.check, k.subject, Rose, &from, &f.Verdict,
 					fmt.Sprintf("%s rose by %d to %d", name, f.Counters[name]-was, f.Counters[name])})
 			}
 		}
-		if f.Verdict != from || f.Summary != said {
+		if f.Verdict != from && !told || f.Summary != o.Summary {
 			changes = append(changes, Change{k.check, k.subject, Changed, &from, &f.Verdict, f.Summary})
 		}
 	}
@@ -131,7 +132,7 @@ func (r Round) WriteText(w io.Writer, o TextOptions) error {
 			subject += " " + clean(c.Subject)
 		}
 		head := r.Time.Local().Format("15:04:05") + "  "
-		t.paragraph(head, t.paint(colours[verdict], what)+"  "+subject+": "+clean(c.Detail))
+		t.paragraph(head, t.paint(colours[verdict], what)+": "+subject+": "+clean(c.Detail))
 	}
 	return t.err
 }
