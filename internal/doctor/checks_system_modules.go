@@ -42,10 +42,8 @@ func kernelModules(_ context.Context, s *System) (all []Finding) {
 		{"ib_uverbs", "through it programs open RDMA devices", verdict, CauseUnsupported},
 		{"rdma_ucm", "through it programs connect by rdma_cm: addresses of RoCE, and all of iWARP", min(verdict, Warn), CauseOther},
 	}
-	var found []Finding
 	for _, d := range slices.Concat(s.devices(pci.RDMANIC), s.devices(pci.Accelerator)) {
-		more, findings := m.forDevice(d)
-		needs, found = append(needs, more...), append(found, findings...)
+		needs = append(needs, m.forDevice(d)...)
 	}
 	told := map[string]bool{}
 	for _, n := range needs {
@@ -54,50 +52,23 @@ func kernelModules(_ context.Context, s *System) (all []Finding) {
 			all = append(all, m.judge(n))
 		}
 	}
-	all = append(all, found...)
 	if f, ok := m.tree(all); ok {
 		all = append(all, f)
 	}
 	return all
 }
 
-// forDevice gives what a function needs beside what drives it, and what is to be
-// said where nothing drives it.
-func (m *modules) forDevice(d *pci.Device) (needs []need, found []Finding) {
-	nic := d.Kind == pci.RDMANIC
+// forDevice gives the modules of a NIC or an accelerator: the one that has it, or
+// could, and the one that makes RDMA devices of it. That nothing has it, or another
+// driver than is wanted, is told by the checks of devices.
+func (m *modules) forDevice(d *pci.Device) (needs []need) {
 	subject := m.s.name(d)
 	switch {
 	case d.Driver == "" && len(d.RDMA) == 0:
-		names := m.forFunction(d)
-		f := Finding{Subject: subject, Verdict: Warn, Summary: "no driver has this " + d.Kind.String()}
-		if _, err := fs.ReadDir(m.s.Root, "sys/bus/pci/drivers"); err != nil && !m.s.Live {
-			f = Finding{Subject: subject, Verdict: Unknown, Summary: "the capture does not tell which driver has it", missing: true}
-			return nil, []Finding{f}
+		for _, name := range m.forFunction(d) {
+			needs = append(needs, need{name, "it knows " + subject + ", which has no driver", Warn, CauseOther})
 		}
-		f.Evidence = []string{"/sys/bus/pci/devices/" + d.Address.String() + "/driver: there is none"}
-		switch {
-		case len(names) > 0:
-			f.Evidence = append(f.Evidence, "/lib/modules/"+m.release+"/modules.alias: "+strings.Join(names, ", "))
-			f.Remedy = "load its driver"
-			for _, name := range names[:1] {
-				if line, ok := m.blocked[name]; ok {
-					f.Evidence, f.Remedy = append(f.Evidence, line), "its driver is kept from being loaded by itself; take that out if it is no longer wanted, and load it"
-				}
-				f.Commands = []string{"modprobe " + quote(name)}
-			}
-		case m.treeErr != nil:
-			f.Remedy = "load its driver; which one is not told, as the kernel's modules are not to be seen here"
-		default:
-			f.Remedy = "install its driver: no module of this kernel knows the device; NVIDIA's and Habana's, and new NICs', come from their vendors"
-		}
-		found = append(found, f)
-	case d.Driver == "vfio-pci":
-		found = append(found, Finding{Subject: subject, Verdict: Note, Summary: "this " + d.Kind.String() + " is given to a virtual machine or a program (vfio-pci); the kernel makes nothing of it",
-			Evidence: []string{"/sys/bus/pci/devices/" + d.Address.String() + "/driver: vfio-pci"}})
-	case d.Driver == "nouveau":
-		found = append(found, Finding{Subject: subject, Verdict: Warn, Summary: "nouveau has this accelerator: CUDA needs NVIDIA's own driver",
-			Evidence: []string{"/sys/bus/pci/devices/" + d.Address.String() + "/driver: nouveau"}, Remedy: "install NVIDIA's driver, whose packages keep nouveau away, and start anew"})
-	case nic && rdmaModules[d.Driver] != "":
+	case d.Kind == pci.RDMANIC && rdmaModules[d.Driver] != "":
 		needs = append(needs, need{rdmaModules[d.Driver], "it makes RDMA devices of what " + d.Driver + " drives", Fail, CauseUnsupported})
 	case d.Driver != "":
 		// It has the device, so it runs: by the name of its module, where that is told.
@@ -106,12 +77,8 @@ func (m *modules) forDevice(d *pci.Device) (needs []need, found []Finding) {
 			name = path.Base(target)
 		}
 		needs = append(needs, need{plainName(name), "it has " + subject, OK, CauseOther})
-		if d.Driver == "nvidia" {
-			needs = append(needs, need{"nvidia_uvm", "CUDA needs it, and loads it at its first start", Note, CauseOther},
-				need{"nvidia_peermem", "only programs need it that register GPU memory by its address, not as a dma-buf", Note, CauseOther})
-		}
 	}
-	return needs, found
+	return needs
 }
 
 // judge tells where a needed module is.
@@ -147,9 +114,6 @@ func (m *modules) judge(n need) Finding {
 	case stateAbsent:
 		f.Summary = "not installed for kernel " + m.release + ": " + n.why
 		f.Remedy = "install it: Ubuntu has some in linux-modules-extra-RELEASE, Amazon Linux 2023 in kernel-modules-extra, others come from their vendors; kernels for virtual machines may lack it (of Debian's take linux-image-amd64 or -arm64, not -cloud)"
-		if strings.HasPrefix(n.name, "nvidia") {
-			f.Remedy = "install NVIDIA's driver for this kernel"
-		}
 	default:
 		f.Verdict, f.Cause = Unknown, CauseOther
 		f.Summary = "whether it could be loaded is not to be seen here: " + n.why

@@ -26,12 +26,11 @@ func TestModules(t *testing.T) {
 		"kept away": {[]string{nic("mlx5_core"), none, dep, "etc/modprobe.d/no.conf = # why\\nblacklist ib-uverbs\\ninstall rdma_ucm /bin/false"},
 			"fail ib_uverbs: not loaded"},
 		"nothing needs them":          {[]string{none, dep}, "note ib_core: not loaded|note rdma_ucm|!warn|!fail"},
-		"no driver":                   {[]string{nic(""), loaded, alias}, "warn NIC0 " + nicAt + ": no driver has this RDMA NIC $ modprobe mlx5_core"},
-		"no driver in the tree":       {[]string{gpu(""), loaded, dep}, "warn GPU0 " + gpuAt + ": no driver has this accelerator|!modprobe"},
-		"an accelerator by its class": {[]string{gpu(""), loaded, alias}, "$ modprobe nvidia"},
-		"given away":                  {[]string{nic("vfio-pci"), gpu("vfio-pci"), loaded}, "note NIC0 " + nicAt + ": this RDMA NIC is given to a virtual machine|note GPU0 " + gpuAt},
-		"nouveau":                     {[]string{gpu("nouveau"), loaded}, "warn GPU0 " + gpuAt + ": nouveau has this accelerator"},
-		"nvidia":                      {[]string{gpu("nvidia"), loaded, dep, "sys/module/nvidia/version = 570.1"}, "ok nvidia: it runs, version 570.1|note nvidia_uvm|note nvidia_peermem|!fail"},
+		"a driver that knows it":      {[]string{nic(""), loaded, alias, tree + "modules.dep = k/mlx5-core.ko:"}, "warn mlx5_core: not loaded: it knows NIC0 " + nicAt + ", which has no driver $ modprobe mlx5_core"},
+		"an accelerator by its class": {[]string{gpu(""), loaded, alias, tree + "modules.dep = k/nvidia.ko:"}, "$ modprobe nvidia"},
+		"no driver that knows it":     {[]string{gpu(""), loaded, dep}, "ok ib_core|!modprobe|!warn"},
+		"it has a driver":             {[]string{gpu("nvidia"), loaded, dep, "sys/module/nvidia/version = 570.1"}, "ok nvidia: it runs, version 570.1|!fail"},
+		"a driver by another name":    {[]string{gpu("odd-name"), loaded, dep, "sys/bus/pci/drivers/odd-name/module -> ../../../../module/odd_module"}, "ok odd_module: it has GPU0"},
 		"a capture without":           {[]string{nic("mlx5_core")}, "unknown modules: the capture does not hold /proc/modules"},
 	} {
 		t.Run(name, func(t *testing.T) {
