@@ -21,10 +21,20 @@ type option struct {
 }
 
 // needed tells what there is that needs the kernel's part of the direct path.
-type needed struct{ rdma, accelerators bool }
+type needed struct {
+	rdma, accelerators bool
+	asking             bool // accelerators whose drivers ask the kernel for the way (pci_p2pdma_distance)
+}
+
+// askingDrivers do so in their dma-bufs' attach (amdgpu_dma_buf.c, xe_dma_buf.c,
+// habanalabs' memory.c of Linux 6.12). What vendors' drivers outside of the kernel ask
+// is not known here.
+var askingDrivers = []string{"amdgpu", "xe", "habanalabs"}
 
 func (s *System) needed() needed {
-	n := needed{accelerators: len(s.devices(pci.Accelerator)) > 0}
+	accelerators := s.devices(pci.Accelerator)
+	n := needed{accelerators: len(accelerators) > 0}
+	n.asking = slices.ContainsFunc(accelerators, func(d *pci.Device) bool { return slices.Contains(askingDrivers, d.Driver) })
 	devices, _ := fs.ReadDir(s.Root, "sys/class/infiniband")
 	n.rdma = len(devices)+len(s.devices(pci.RDMANIC)) > 0
 	return n
@@ -32,13 +42,14 @@ func (s *System) needed() needed {
 
 func ofAny(n needed) bool          { return n.rdma || n.accelerators }
 func ofAccelerators(n needed) bool { return n.accelerators }
+func ofAsking(n needed) bool       { return n.asking }
 
 var options = []option{
 	{name: "CONFIG_INFINIBAND_USER_ACCESS", verdict: Fail, of: ofAny, without: "no program can open an RDMA device"},
 	{name: "CONFIG_INFINIBAND_ADDR_TRANS", verdict: Warn, of: ofAny, without: "there is no rdma_cm: no RoCE addresses, no iWARP connections"},
 	{name: "CONFIG_DMA_SHARED_BUFFER", verdict: Fail, of: ofAccelerators, without: "there are no dma-bufs, by which accelerator memory is registered"},
-	{name: "CONFIG_PCI_P2PDMA", verdict: Warn, of: ofAccelerators,
-		without: "the kernel knows no way between devices, so drivers that ask it (amdgpu, habanalabs) let no other device reach their memory"},
+	{name: "CONFIG_PCI_P2PDMA", verdict: Warn, of: ofAsking,
+		without: "the kernel knows no way between devices, so drivers that ask it (amdgpu, xe, habanalabs) let no other device reach their memory"},
 	{name: "CONFIG_DMABUF_MOVE_NOTIFY", verdict: Note, gone: true, without: "a dma-buf is pinned as soon as a NIC maps it, also where the NIC could follow its moves"},
 	{name: "CONFIG_INFINIBAND_ON_DEMAND_PAGING", verdict: Note, without: "registrations without pinning (on-demand paging) are refused"},
 	{name: "CONFIG_UDMABUF", verdict: Note, without: "there are no dma-bufs of host memory (udmabuf), by which imports are tried without an accelerator"},

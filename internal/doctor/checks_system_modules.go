@@ -95,7 +95,10 @@ func (m *modules) judge(n need) Finding {
 	case stateRuns:
 		f.Verdict, f.Summary = OK, "it runs"
 		if strings.Contains(strings.Join(evidence, ""), "(O") {
-			f.Verdict, f.Summary = Note, "it runs, and is built outside of the kernel's tree (a vendor's)"
+			f.Summary = "it runs, and is built outside of the kernel's tree (a vendor's)"
+			if optionOf[n.name] != "" {
+				f.Verdict = Note // the drivers' must be of the same build
+			}
 		}
 		if version, err := m.s.text("sys/module/" + n.name + "/version"); err == nil {
 			f.Summary += ", version " + version

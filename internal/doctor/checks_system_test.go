@@ -18,10 +18,11 @@ func TestSystemChecks(t *testing.T) {
 	}{
 		{"kernel-options", "all there", []string{kernelIs, gpu("nvidia"), "boot/config-6.12.0 = " + built},
 			"ok CONFIG_PCI_P2PDMA|ok CONFIG_INFINIBAND_USER_ACCESS: built as a module|!note|!warn|!fail|!MOVE_NOTIFY"},
-		{"kernel-options", "none there", []string{kernelIs, gpu("nvidia"), "boot/config-6.12.0 = " + without},
+		{"kernel-options", "none there", []string{kernelIs, function(gpuAt, "1002", "74a1", "120000", "amdgpu"), "boot/config-6.12.0 = " + without},
 			"fail CONFIG_INFINIBAND_USER_ACCESS|fail CONFIG_DMA_SHARED_BUFFER|{unsupported}|warn CONFIG_PCI_P2PDMA|note CONFIG_DMABUF_MOVE_NOTIFY|note CONFIG_DEBUG_INFO_BTF"},
 		{"kernel-options", "none there, and no accelerator", []string{kernelIs, nic("mlx5_core"), "lib/modules/6.12.0/config = " + without},
 			"fail CONFIG_INFINIBAND_USER_ACCESS|note CONFIG_PCI_P2PDMA|note CONFIG_DMA_SHARED_BUFFER|!warn CONFIG_PCI"},
+		{"kernel-options", "none there, and a driver that asks for no way", []string{kernelIs, gpu("nvidia"), "boot/config-6.12.0 = " + without}, "fail CONFIG_DMA_SHARED_BUFFER|note CONFIG_PCI_P2PDMA"},
 		{"kernel-options", "none there, and nothing that needs them", []string{kernelIs, "boot/config-6.12.0 = " + without}, "note CONFIG_INFINIBAND_USER_ACCESS|!warn|!fail"},
 		{"kernel-options", "another kernel's", []string{kernelIs, "boot/config-6.1.0 = " + built}, "unknown : the kernel's configuration cannot be read"},
 		{"kernel-options", "no configuration", []string{kernelIs, "boot/config-6.12.0 = nonsense"}, "unknown"},

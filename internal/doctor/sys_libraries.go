@@ -101,8 +101,7 @@ func parseCache(b []byte) (all []cached, err error) {
 	for i := range int(n) {
 		e := b[head+i*entry:]
 		c := cached{flags: order.Uint32(e), name: text(order.Uint32(e[4:])), file: text(order.Uint32(e[8:]))}
-		// Names without a number are for the linker, but for plugins.
-		if familyOf(c.name) != "" && (!strings.HasSuffix(c.name, ".so") || strings.HasPrefix(c.name, "libnccl-net")) {
+		if familyOf(c.name) != "" && askedFor.MatchString(c.name) {
 			all = append(all, c)
 		}
 	}
@@ -113,9 +112,10 @@ func parseCache(b []byte) (all []cached, err error) {
 var prefixes = []string{"opt/amazon/efa/lib64", "opt/amazon/efa/lib", "opt/amazon/ofi-nccl/lib64", "opt/amazon/ofi-nccl/lib",
 	"opt/amazon/ofi-nccl/lib/x86_64-linux-gnu", "opt/aws-ofi-nccl/lib", "usr/local/lib", "usr/local/lib64", "opt/rocm/lib", "usr/local/cuda/compat"}
 
-// askedFor is a name by which programs ask for a library, with the first number at
-// most: libfabric.so.1, and not the libfabric.so.1.30.0 that it leads to.
-var askedFor = regexp.MustCompile(`^[^.]+\.so(\.[0-9]+)?$`)
+// askedFor is a name by which programs ask for a library: with the first number,
+// libfabric.so.1, and not the libfabric.so.1.30.0 that it leads to. Without one only
+// plugins are; else that name is the linker's.
+var askedFor = regexp.MustCompile(`^[^.]+\.so\.[0-9]+$|^libnccl-net[^.]*\.so$`)
 
 // copies are the files of a library that a system has, by the name that programs
 // ask for.
