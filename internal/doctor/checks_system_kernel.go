@@ -23,18 +23,13 @@ type option struct {
 // needed tells what there is that needs the kernel's part of the direct path.
 type needed struct {
 	rdma, accelerators bool
-	asking             bool // accelerators whose drivers ask the kernel for the way (pci_p2pdma_distance)
+	asking             bool // accelerators whose drivers ask the kernel for the way, and are refused without CONFIG_PCI_P2PDMA
 }
-
-// askingDrivers do so in their dma-bufs' attach (amdgpu_dma_buf.c, xe_dma_buf.c,
-// habanalabs' memory.c of Linux 6.12). What vendors' drivers outside of the kernel ask
-// is not known here.
-var askingDrivers = []string{"amdgpu", "xe", "habanalabs"}
 
 func (s *System) needed() needed {
 	accelerators := s.devices(pci.Accelerator)
 	n := needed{accelerators: len(accelerators) > 0}
-	n.asking = slices.ContainsFunc(accelerators, func(d *pci.Device) bool { return slices.Contains(askingDrivers, d.Driver) })
+	n.asking = slices.ContainsFunc(accelerators, func(d *pci.Device) bool { return asking[d.Driver] != "" && !unbuilt[d.Driver] })
 	devices, _ := fs.ReadDir(s.Root, "sys/class/infiniband")
 	n.rdma = len(devices)+len(s.devices(pci.RDMANIC)) > 0
 	return n
@@ -49,7 +44,7 @@ var options = []option{
 	{name: "CONFIG_INFINIBAND_ADDR_TRANS", verdict: Warn, of: ofAny, without: "there is no rdma_cm: no RoCE addresses, no iWARP connections"},
 	{name: "CONFIG_DMA_SHARED_BUFFER", verdict: Fail, of: ofAccelerators, without: "there are no dma-bufs, by which accelerator memory is registered"},
 	{name: "CONFIG_PCI_P2PDMA", verdict: Warn, of: ofAsking,
-		without: "the kernel knows no way between devices, so drivers that ask it (amdgpu, xe, habanalabs) let no other device reach their memory"},
+		without: "the kernel knows no way between devices, so drivers that ask it (amdgpu, habanalabs and others) let no other device reach their memory"},
 	{name: "CONFIG_DMABUF_MOVE_NOTIFY", verdict: Note, gone: true, without: "a dma-buf is pinned as soon as a NIC maps it, also where the NIC could follow its moves"},
 	{name: "CONFIG_INFINIBAND_ON_DEMAND_PAGING", verdict: Note, without: "registrations without pinning (on-demand paging) are refused"},
 	{name: "CONFIG_UDMABUF", verdict: Note, without: "there are no dma-bufs of host memory (udmabuf), by which imports are tried without an accelerator"},
