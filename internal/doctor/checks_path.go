@@ -48,8 +48,8 @@ func (s *System) fromTopology(codes ...string) (found []Finding) {
 		}
 		g := Finding{Subject: several(names), Verdict: v, Summary: sentence(f.What), Remedy: f.Remedy,
 			Evidence: []string{"peerdirect topo --findings: " + f.Code, "cost: " + f.Cost}}
-		if several(names) != join(names) {
-			g.Evidence = append(g.Evidence, "devices: "+join(names))
+		if several(names) != listed(names) {
+			g.Evidence = append(g.Evidence, "devices: "+listed(names))
 		}
 		found = append(found, g)
 	}

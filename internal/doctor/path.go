@@ -12,7 +12,7 @@ import (
 
 func contains(list []string, x string) bool { return slices.Contains(list, x) }
 
-func join(names []string) string { return strings.Join(names, ", ") }
+func listed(names []string) string { return strings.Join(names, ", ") }
 
 // sentence is a finding's text as a summary: without its last stop, and in lower
 // case but where it begins with a name.
@@ -77,15 +77,10 @@ func checkAccelerators(_ context.Context, s *System) (found []Finding) {
 		switch {
 		case d.Driver == "" && !tells:
 			f = s.missing(label(t, d), deviceFile(d, "driver"), fs.ErrNotExist)
-		case d.Driver == "":
-			f.Verdict, f.Summary = Warn, "no driver is bound to it: nothing can export its memory"
-			f.Remedy = "install and load its driver; the kernel log says why if it did not take the device"
-			f.Commands = []string{"modprobe -v \"$(cat /" + deviceFile(d, "modalias") + ")\""}
+		case d.Driver == "" || d.Driver == "nouveau":
+			f.Verdict, f.Summary = Note, "nothing exports its memory: it lacks its driver (check modules)"
 		case d.Driver == "vfio-pci" || strings.HasPrefix(d.Driver, "uio"):
-			f.Verdict, f.Summary = Note, "it is given away to "+d.Driver+" (a guest, or a driver in user space)"
-		case d.Driver == "nouveau":
-			f.Verdict, f.Summary = Warn, "nouveau drives it, which gives no memory to NICs"
-			f.Remedy = "install the vendor's driver with its open kernel modules"
+			f.Verdict, f.Summary = Note, "its memory is for whom "+d.Driver+" gave it to: a guest, or a program"
 		}
 		found = append(found, f)
 	}
@@ -111,30 +106,20 @@ func checkBARs(_ context.Context, s *System) (found []Finding) {
 			found = append(found, s.missing(label(t, d), file, fs.ErrNotExist))
 			continue
 		}
-		f := Finding{Subject: label(t, d), Summary: "its largest BAR has " + sizeText(bar),
+		f := Finding{Subject: label(t, d), Summary: "its largest BAR has " + bytesText(bar),
 			Evidence: []string{fmt.Sprintf("/%s: largest memory BAR %d bytes", file, bar)}}
 		switch {
 		case bar == 0:
 			f.Verdict, f.Summary = Warn, "it has no memory BAR: nothing reaches its memory over the bus"
 			f.Remedy = "the kernel log tells of BARs that found no place ('no space for', 'failed to assign'): turn on Above 4G Decoding in the BIOS, or boot with pci=realloc"
 		case d.Memory > 0:
-			f.Summary += " and it has " + sizeText(uint64(d.Memory)) + " of memory"
+			f.Summary += " and it has " + bytesText(uint64(d.Memory)) + " of memory"
 		default:
 			f.Evidence = append(f.Evidence, "how much memory it has is not in files")
 		}
 		found = append(found, f)
 	}
 	return alike(found)
-}
-
-// bytes prints a size in its unit.
-func sizeText(n uint64) string {
-	for i, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
-		if size := uint64(1) << (40 - 10*i); n >= size {
-			return fmt.Sprintf("%.4g %s", float64(n)/float64(size), unit)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
 }
 
 // checkLinks tells of links that run below what they can.

@@ -131,50 +131,56 @@ func checkExport(_ context.Context, s *System) (found []Finding) {
 			cannot[family] = append(cannot[family], err)
 			continue
 		}
-		if !vendor {
-			host = append(host, x.Name())
-			continue
-		}
-		if address, err := dmabuf.PCIAddress(x.Name()); err == nil {
-			at[address] = append(at[address], x.Name())
-		} else {
+		switch address, err := dmabuf.PCIAddress(x.Name()); {
+		case err != nil:
 			cannot[family] = append(cannot[family], err)
+		case address == "":
+			host = append(host, x.Name())
+		default:
+			at[address] = append(at[address], x.Name())
 		}
 	}
 	for _, d := range all {
 		f := Finding{Subject: label(t, d)}
-		family := cmpOr(exporterFamilies[d.Vendor], "accel")
+		family := exporterFamilies[d.Vendor]
+		if d.Driver == "peerdirect_accel" {
+			family = "accel"
+		}
 		switch can := at[d.Address.String()]; {
 		case len(can) > 0:
-			f.Summary, f.Evidence = "its memory can be exported: "+join(can), []string{"asked the exporters of package dmabuf"}
+			f.Summary, f.Evidence = "its memory can be exported: "+listed(can), []string{"asked the exporters of package dmabuf"}
 		case d.Driver == "" || d.Driver == "vfio-pci":
 			continue // told by check accelerators
+		case len(cannot[family]) == 0:
+			f.Verdict, f.Summary, f.Evidence = Unknown, "no exporter is known for it", []string{fmt.Sprintf("%04x:%04x, driver %s", d.Vendor, d.Product, d.Driver)}
 		default:
-			f.Verdict, f.Cause, f.Summary = Fail, CauseUnsupported, "its memory cannot be exported as dma-bufs"
-			for _, err := range cannot[family] {
-				f.Evidence = union(f.Evidence, []string{err.Error()})
-				switch {
-				case errors.Is(err, dmabuf.ErrPermission):
-					f.Cause = CausePermission
-				case errors.Is(err, dmabuf.ErrNoDevice), errors.Is(err, dmabuf.ErrUnsupported):
-				default:
-					f.Cause = CauseOther
-				}
-			}
-			if peermem, _ := s.peerModule(); peermem != "" && d.Vendor == nvidia {
-				f.Verdict, f.Cause = Note, CauseOther
-				f.Summary += "; " + peermem + " is the other way (check peer-memory)"
-			}
-			if f.Evidence == nil {
-				f.Verdict, f.Cause, f.Summary = Unknown, CauseOther, "no exporter is known for it"
-			}
+			s.cannotExport(&f, d, cannot[family])
 		}
 		found = append(found, f)
 	}
 	if len(host) > 0 {
-		found = append(found, Finding{Subject: "host memory", Summary: "can be exported as dma-bufs, to test NICs with: " + join(host)})
+		found = append(found, Finding{Subject: "host memory", Summary: "can be exported as dma-bufs, to test NICs with: " + listed(host)})
 	}
 	return alike(found)
+}
+
+// cannotExport says why no exporter gives an accelerator's memory, as these tell it.
+func (s *System) cannotExport(f *Finding, d *pci.Device, why []error) {
+	f.Verdict, f.Cause, f.Summary = Fail, CauseUnsupported, "its memory cannot be exported as dma-bufs"
+	f.Remedy = "do what the exporter asks for; 'peerdirect dmabuf list' tells of all"
+	for _, err := range why {
+		f.Evidence = union(f.Evidence, []string{err.Error()})
+		switch {
+		case errors.Is(err, dmabuf.ErrPermission):
+			f.Cause = CausePermission
+		case !errors.Is(err, dmabuf.ErrNoDevice) && !errors.Is(err, dmabuf.ErrUnsupported):
+			f.Cause = CauseOther
+		}
+	}
+	if peermem, _ := s.peerModule(); peermem != "" && d.Vendor == nvidia {
+		f.Verdict, f.Cause = Note, CauseOther
+		f.Summary += "; " + peermem + " is the other way (check peer-memory)"
+	}
 }
 
 const nvidia = 0x10de

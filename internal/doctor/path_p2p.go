@@ -165,7 +165,7 @@ func checkIOMMU(_ context.Context, s *System) []Finding {
 		return alike(found)
 	}
 	unknown := slices.IndexFunc(all, func(d *pci.Device) bool { return d.Group >= 0 && d.GroupType == "" })
-	f := Finding{Evidence: []string{"/sys/class/iommu: " + cmpOr(join(t.Platform.IOMMU.Units), "none")}}
+	f := Finding{Evidence: []string{"/sys/class/iommu: " + cmpOr(listed(t.Platform.IOMMU.Units), "none")}}
 	switch {
 	case unknown >= 0:
 		return []Finding{s.missing("", deviceFile(all[unknown], "iommu_group/type"), fs.ErrNotExist)}
@@ -193,7 +193,7 @@ func checkPairing(_ context.Context, s *System) (found []Finding) {
 			names = append(names, t.Name(nic))
 			shared[nic] = append(shared[nic], t.Name(p.Accelerator))
 		}
-		f.Summary = fmt.Sprintf("rails %s (%s)", join(names), p.Class)
+		f.Summary = fmt.Sprintf("rails %s (%s)", listed(names), p.Class)
 		if len(p.Rails) == 0 {
 			f.Verdict, f.Summary = Note, "it has no rail: there is no NIC of a fabric for it"
 		}

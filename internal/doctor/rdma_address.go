@@ -119,7 +119,7 @@ func checkMTU(ctx context.Context, s *System) []Finding {
 			now, most = pathMTU(netMTU), 4096
 			f.Evidence = append(f.Evidence, fmt.Sprintf("by the kernel's rule for RoCE: %d", now))
 		default:
-			f.missing = !s.Live
+			f.missing, f.Evidence = !s.Live, []string{fmt.Sprintf("/%s/ports/%d: no file has it", classFolder(d.Name), p.Number)}
 			f.Verdict, f.Summary = Unknown, "the path MTU is not in files; an opened device tells it"
 			return []Finding{f}
 		}

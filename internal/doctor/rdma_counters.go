@@ -127,7 +127,7 @@ func (s *System) judgeCounters(d *inventory.Device, before, now map[string]uint6
 			return nil // siw counts nothing
 		}
 		f.Verdict, f.Summary = Unknown, "no error counter can be read"
-		f.missing = !s.Live
+		f.missing, f.Evidence = !s.Live, []string{fmt.Sprintf("/%s/ports: no counter of errors in counters or hw_counters", classFolder(d.Name))}
 		return []Finding{f}
 	}
 	verdict, what := OK, map[string]bool{}

@@ -96,12 +96,9 @@ var driverNamed = map[uint16]string{0x15b3: "mlx5_core", 0x1d0f: "efa"}
 // lacking says why a NIC may be without its RDMA device. It fails where the machine
 // has none at all.
 func (s *System) lacking(t *pci.Topology, nic *pci.Device, none bool) []Finding {
-	f := Finding{Subject: t.Name(nic), Verdict: Warn, Evidence: []string{fmt.Sprintf("/sys/bus/pci/devices/%s: %04x:%04x, no folder infiniband", nic.Address, nic.Vendor, nic.Product)}}
+	f := Finding{Subject: label(t, nic), Verdict: Warn, Evidence: []string{fmt.Sprintf("/sys/bus/pci/devices/%s: %04x:%04x, no folder infiniband", nic.Address, nic.Vendor, nic.Product)}}
 	if none {
 		f.Verdict, f.Cause = Fail, CauseNoDevice
-	}
-	if address := nic.Address.String(); f.Subject != address {
-		f.Subject += " (" + address + ")"
 	}
 	tells := s.Live || slices.ContainsFunc(t.Devices, func(d *pci.Device) bool { return d.Driver != "" })
 	module, known := inventory.ModuleOf(umem.DriverOfPCI(nic.Driver))
@@ -133,7 +130,7 @@ func (s *System) lacking(t *pci.Topology, nic *pci.Device, none bool) []Finding 
 		}
 		f.Summary = "its RDMA module " + module + " is not loaded"
 		f.Evidence = append(f.Evidence, "/sys/module/"+module+": no such file")
-		f.Remedy, f.Commands = "load it; the package of the NIC's driver has it", []string{"modprobe " + module}
+		f.Remedy, f.Commands = "load it (check modules)", []string{"modprobe " + module}
 	default:
 		f.Summary = "its driver " + nic.Driver + " made no RDMA device"
 	}
@@ -215,12 +212,8 @@ func (s *System) ethernet() string {
 // checkLibrary looks at what user space needs to see the devices.
 func checkLibrary(ctx context.Context, s *System) (found []Finding) {
 	inv, _ := s.inventory(ctx)
-	if len(inv.Devices) == 0 {
-		return nil
-	}
 	if inv.Library == nil {
-		return []Finding{{Verdict: Fail, Cause: CauseUnsupported, Summary: "libibverbs is not installed: programs see no RDMA device",
-			Evidence: problems(inv, ""), Remedy: "install rdma-core's libraries", Commands: []string{"apt-get install libibverbs1 ibverbs-providers"}}}
+		return nil // check installed-libraries tells of it
 	}
 	for _, d := range s.rdmaDevices(ctx) {
 		f := Finding{Subject: d.Name, Summary: "libibverbs shows it", Evidence: []string{*inv.Library}}

@@ -153,24 +153,20 @@ func (s *System) downMatters(inv *inventory.Inventory, d *inventory.Device) (Ver
 	if own != nil && own.Card != nil && slices.ContainsFunc(own.Card.Functions, carries) {
 		return Note, "another port of the card is active"
 	}
-	worst, why := Note, "other devices are active, and it is no accelerator's rail"
+	const nobody = "other devices are active, and it is no accelerator's rail"
 	if own == nil {
-		return worst, why
+		return Note, nobody
 	}
 	t, _ := s.Topology()
 	for _, p := range s.rails().Pairs {
-		if !slices.Contains(p.Rails, own) {
-			continue
-		}
-		left := slices.ContainsFunc(p.Rails, carries)
-		switch {
-		case !left:
-			return Fail, "no rail of " + t.Name(p.Accelerator) + " is active"
-		case worst < Warn:
-			worst, why = Warn, t.Name(p.Accelerator)+" has other rails that are active"
+		// Rails are chosen among what is up: would it be one?
+		c := t.Distance(p.Accelerator, own).Class
+		equal := slices.ContainsFunc(p.Rails, func(r *pci.Device) bool { return r.Vendor == own.Vendor && r.Product == own.Product })
+		if c != pci.ClassUnknown && c <= p.Class && equal {
+			return Warn, fmt.Sprintf("%s is without it: it is of the kind of its rails, and as near (%s)", t.Name(p.Accelerator), c)
 		}
 	}
-	return worst, why
+	return Note, nobody
 }
 
 // checkRates compares what ports run at.

@@ -49,6 +49,9 @@ func checkRoCE(ctx context.Context, s *System) []Finding {
 		for _, c := range congestion {
 			take(fmt.Sprintf("%s/ports/%d/hw_counters/%s", classFolder(d.Name), p.Number, c))
 		}
+		if read == nil {
+			read = []string{"/sys/class/net/" + value(p.Netdev) + ": no setting of either; the vendor's own driver has some"}
+		}
 		name := cmpOr(value(p.Netdev), "INTERFACE")
 		return append(found, Finding{Subject: subject, Verdict: Unknown,
 			Summary:  "whether the port and its switch agree on flow control (PFC) and on marking congestion (ECN) is not in files",
