@@ -77,8 +77,13 @@ func checkAccelerators(_ context.Context, s *System) (found []Finding) {
 		switch {
 		case d.Driver == "" && !tells:
 			f = s.missing(label(t, d), deviceFile(d, "driver"), fs.ErrNotExist)
-		case d.Driver == "" || d.Driver == "nouveau":
-			f.Verdict, f.Summary = Note, "nothing exports its memory: it lacks its driver (check modules)"
+		case d.Driver == "":
+			f.Verdict, f.Summary = Warn, "no driver is bound to it: nothing exports its memory"
+			f.Remedy = "install and load its driver; the kernel's log says why if it did not take the device"
+			f.Commands = []string{"modprobe -v \"$(cat /" + deviceFile(d, "modalias") + ")\""}
+		case d.Driver == "nouveau":
+			f.Verdict, f.Summary = Warn, "nouveau drives it, which gives no memory to NICs"
+			f.Remedy = "install NVIDIA's driver, whose packages keep nouveau away, and start anew"
 		case d.Driver == "vfio-pci" || strings.HasPrefix(d.Driver, "uio"):
 			f.Verdict, f.Summary = Note, "its memory is for whom "+d.Driver+" gave it to: a guest, or a program"
 		}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/peerdirect/peerdirect/internal/inventory"
@@ -85,4 +86,14 @@ func TestPeerMemory(t *testing.T) {
 		{"a version that is none", at("", "", "proc/driver/nvidia/version = NVRM version: ?"), "unknown|!fail"},
 		{"AMD's", paired{driver: "amdgpu", gpu: "1002:74a1"}, "!mlx5_0|!unknown"},
 	})
+}
+
+// What changes the way to NVIDIA's memory is told with it, and defaults are not.
+func TestPeerMemoryTellsParameters(t *testing.T) {
+	n := paired{driver: "nvidia", more: []string{
+		`proc/driver/nvidia/version = NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (nixbld@)`,
+		`proc/driver/nvidia/params = EnableMSI: 1\nDmaRemapPeerMmio: 1\nRegistryDwords: "RMForceStaticBar1=1"\nCoherentGPUMemoryMode: ""`,
+	}}
+	got := strings.Join(runCheck(t, NewSystem(n.build(t), false), "peer-memory")[0].Evidence, "\n")
+	want(t, got, `580.159.04, open kernel modules|/proc/driver/nvidia/params: DmaRemapPeerMmio: 1|RegistryDwords: "RMForceStaticBar1=1"|!EnableMSI|!Coherent`)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/peerdirect/peerdirect/dmabuf"
@@ -18,6 +19,9 @@ const (
 	dmabufMajor  = 5 // kernel 5.12
 	dmabufMinor  = 12
 )
+
+// ways are parameters of NVIDIA's module that change how NICs reach its memory.
+var ways = []string{"RegistryDwords", "RegistryDwordsPerDevice", "DmaRemapPeerMmio", "GrdmaPciTopoCheckOverride", "CoherentGPUMemoryMode"}
 
 // checkPeerMemory tells by which way NVIDIA's memory gets to each rail.
 func checkPeerMemory(ctx context.Context, s *System) (found []Finding) {
@@ -42,8 +46,9 @@ func checkPeerMemory(ctx context.Context, s *System) (found []Finding) {
 	read := []string{fmt.Sprintf("/%s: %s, %s kernel modules", file, driver.version, map[bool]string{true: "open", false: "closed"}[driver.open])}
 	if words, _ := s.text("proc/driver/nvidia/params"); words != "" {
 		for line := range strings.Lines(words) {
-			if strings.HasPrefix(line, "RegistryDwords:") && !strings.Contains(line, `""`) {
-				read = append(read, "/proc/driver/nvidia/params: "+strings.TrimSpace(line))
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			if slices.Contains(ways, name) && value != `""` {
+				read = append(read, "/proc/driver/nvidia/params: "+name+": "+value)
 			}
 		}
 	}

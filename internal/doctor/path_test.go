@@ -101,7 +101,8 @@ func TestAccelerators(t *testing.T) {
 		wants string
 	}{
 		{"driven", paired{driver: "nvidia"}, "ok GPU0 (0000:03:00.0): driver nvidia\n"},
-		{"nobody's", paired{}, "note GPU0 (0000:03:00.0): nothing exports its memory"},
+		{"nobody's", paired{}, "warn GPU0 (0000:03:00.0): no driver is bound to it: nothing exports its memory $ modprobe -v"},
+		{"nouveau's", paired{driver: "nouveau"}, "warn GPU0 (0000:03:00.0): nouveau drives it, which gives no memory to NICs"},
 		{"given away", paired{driver: "vfio-pci"}, "note GPU0 (0000:03:00.0): its memory is for whom vfio-pci gave it to"},
 	})
 	want(t, told(runCheck(t, machine(t, nic("mlx5_core")), "accelerators")), "note : there is no accelerator")
