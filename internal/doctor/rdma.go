@@ -81,6 +81,35 @@ func (s *System) function(name string) *pci.Device {
 	return nil
 }
 
+// wouldServe gives an accelerator that has rails of a NIC's kind that are no nearer
+// than it: rails are chosen among what is up and fast. nil is none.
+func (s *System) wouldServe(nic *pci.Device) *pci.Device {
+	t, _ := s.Topology()
+	for _, p := range s.rails().Pairs {
+		c := t.Distance(p.Accelerator, nic).Class
+		if c != pci.ClassUnknown && c <= p.Class &&
+			slices.ContainsFunc(p.Rails, func(r *pci.Device) bool { return r.Vendor == nic.Vendor && r.Product == nic.Product }) {
+			return p.Accelerator
+		}
+	}
+	return nil
+}
+
+// matters is Warn for a device that is, or could be, an accelerator's rail, and for
+// any where there is no accelerator; Note for others: a NIC for management may be
+// slow, and one whose virtual functions are used need have no address.
+func (s *System) matters(d *inventory.Device) Verdict {
+	_, all := s.accelerators()
+	own := s.function(d.Name)
+	switch {
+	case own != nil && len(own.VFs) > 0:
+		return Note
+	case len(all) == 0, own != nil && (s.isRail(d.Name) || s.wouldServe(own) != nil):
+		return Warn
+	}
+	return Note
+}
+
 // kind is what an RDMA device's port speaks, as far as it changes what to look for.
 type kind uint8
 

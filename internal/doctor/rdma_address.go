@@ -49,7 +49,7 @@ func checkGIDs(ctx context.Context, s *System) []Finding {
 func (s *System) judgeGID(f *Finding, d *inventory.Device, p *inventory.Port, k kind, folder string) {
 	give := " ('ip address add ADDRESS/PREFIX dev " + cmpOr(value(p.Netdev), "INTERFACE") + "')"
 	if p.BestGID == nil {
-		f.Verdict, f.Summary = Warn, "the port is active and has no GID: nothing can connect to it"
+		f.Verdict, f.Summary = s.matters(d), "the port is active and has no GID: nothing can connect to it"
 		f.Evidence = append(f.Evidence, "/"+folder+": all zero")
 		if k == kindRoCE {
 			f.Remedy = "give its interface an address and bring it up" + give
@@ -68,10 +68,10 @@ func (s *System) judgeGID(f *Finding, d *inventory.Device, p *inventory.Port, k 
 		f.Verdict, f.Summary = Unknown, "whether a GID is for RoCE v2 is not told"
 		f.Evidence = append(f.Evidence, fmt.Sprintf("/%s: no types", strings.TrimSuffix(folder, "gids")+"gid_attrs"))
 	case *g.Type != "RoCE v2":
-		f.Verdict, f.Summary = Warn, "it has GIDs for RoCE v1 only, which no router passes on and many programs do not take"
+		f.Verdict, f.Summary = s.matters(d), "it has GIDs for RoCE v1 only, which no router passes on and many programs do not take"
 		f.Remedy = "set the NIC to RoCE v2 by the vendor's tool or driver; peers must speak the same"
 	case address.IsLinkLocalUnicast():
-		f.Verdict, f.Summary = Warn, "its only GIDs are link-local: they reach one Ethernet segment, and connection managers find no address"
+		f.Verdict, f.Summary = s.matters(d), "its only GIDs are link-local: they reach one Ethernet segment, and connection managers find no address"
 		f.Remedy = "give its interface an address of the fabric's network" + give
 	}
 }
@@ -135,7 +135,7 @@ func checkMTU(ctx context.Context, s *System) []Finding {
 		switch fits := pathMTU(netMTU); {
 		case k == kindRoCE && netMTU > 0 && fits < most:
 			if f.Summary += fmt.Sprintf(": the interface's MTU is %d, and %d takes %d at least", netMTU, most, most+roceHeaders); !software(d) {
-				f.Verdict = Warn
+				f.Verdict = s.matters(d)
 			}
 			f.Remedy = "raise the MTU of the interface, of its peers and of the switches between: 9000 is usual; a smaller one means more packets and more work for NICs"
 			f.Commands = []string{fmt.Sprintf("ip link set %s mtu 9000", quote(*p.Netdev))}

@@ -29,6 +29,9 @@ func TestMTU(t *testing.T) {
 		{"just enough", roce(4192, v2), "ok mlx5_0: path MTU 4096\n"},
 		{"one byte short", roce(4191, v2), "warn mlx5_0: the path MTU is 2048 of 4096: the interface's MTU is 4191, and 4096 takes 4192 at least $ ip link set eth0 mtu 9000\n"},
 		{"plain", roce(1500, v2), "warn mlx5_0: the path MTU is 1024 of 4096"},
+		{"plain, an accelerator's rail", roce(1500, v2) + "\n" + gpu("nvidia"), "warn mlx5_0: the path MTU is 1024 of 4096"},
+		{"plain, of a NIC that is no rail", roce(1500, v2) + "\n" + gpu("nvidia") + "\n" + function(farOther, "15b3", "1023", "020700", "mlx5_core") + "\n" +
+			rdma("mlx5_1", farOther, "4: ACTIVE", "800 Gb/sec (4X XDR)", ib), "note mlx5_0: the path MTU is 1024 of 4096|!warn"},
 		{"InfiniBand's is not in files", nic("mlx5_core") + "\n" + rdma("mlx5_0", nicAt, "4: ACTIVE", hdr, ib), "unknown mlx5_0: the path MTU is not in files"},
 	})
 }

@@ -157,14 +157,9 @@ func (s *System) downMatters(inv *inventory.Inventory, d *inventory.Device) (Ver
 	if own == nil {
 		return Note, nobody
 	}
-	t, _ := s.Topology()
-	for _, p := range s.rails().Pairs {
-		// Rails are chosen among what is up: would it be one?
-		c := t.Distance(p.Accelerator, own).Class
-		equal := slices.ContainsFunc(p.Rails, func(r *pci.Device) bool { return r.Vendor == own.Vendor && r.Product == own.Product })
-		if c != pci.ClassUnknown && c <= p.Class && equal {
-			return Warn, fmt.Sprintf("%s is without it: it is of the kind of its rails, and as near (%s)", t.Name(p.Accelerator), c)
-		}
+	if a := s.wouldServe(own); a != nil {
+		t, _ := s.Topology()
+		return Warn, t.Name(a) + " is without it: it is of the kind of its rails, and as near"
 	}
 	return Note, nobody
 }
@@ -194,7 +189,7 @@ func checkRates(ctx context.Context, s *System) []Finding {
 			read += fmt.Sprintf(" (%dX %s)", *p.Width, *p.SpeedName)
 		}
 		if most := fastest[model(d)]; model(d) != "" && most > *p.Rate && p.State != nil {
-			found = append(found, Finding{Subject: portName(d, p), Verdict: Warn,
+			found = append(found, Finding{Subject: portName(d, p), Verdict: s.matters(d),
 				Summary:  fmt.Sprintf("it runs at %s, others of its kind in this machine at %s", rate, gbps(most)),
 				Evidence: []string{read, "devices of its kind: PCI " + model(d)},
 				Remedy:   "look at the cable, the module and the switch's port: their speed, lanes and error correction"})
@@ -227,6 +222,9 @@ func model(d *inventory.Device) string {
 	parts := []string{f.VendorID.String() + ":" + f.DeviceID.String()}
 	if f.SubsystemVendor != nil && f.SubsystemDevice != nil {
 		parts = append(parts, "subsystem "+f.SubsystemVendor.String()+":"+f.SubsystemDevice.String())
+	}
+	if d.BoardID != nil {
+		parts = append(parts, "board "+*d.BoardID)
 	}
 	return strings.Join(parts, ", ")
 }

@@ -88,15 +88,9 @@ func (s *System) ecn(name string) (read []string) {
 func checkFirmware(ctx context.Context, s *System) (found []Finding) {
 	inv, _ := s.inventory(ctx)
 	versions := map[string]map[string][]string{} // model and board, firmware: devices
-	kind := func(d *inventory.Device) string {
-		if model(d) == "" {
-			return ""
-		}
-		return strings.TrimSuffix("PCI "+model(d)+", board "+value(d.BoardID), ", board ")
-	}
 	for i := range inv.Devices {
 		d := &inv.Devices[i]
-		if k := kind(d); k != "" && value(d.Firmware) != "" && !software(d) {
+		if k := model(d); k != "" && value(d.Firmware) != "" && !software(d) {
 			if versions[k] == nil {
 				versions[k] = map[string][]string{}
 			}
@@ -116,7 +110,7 @@ func checkFirmware(ctx context.Context, s *System) (found []Finding) {
 			continue
 		}
 		f := Finding{Subject: d.Name, Summary: "firmware " + *d.Firmware, Evidence: []string{"/" + file + ": " + *d.Firmware}}
-		if all := versions[kind(d)]; len(all) > 1 {
+		if all := versions[model(d)]; len(all) > 1 {
 			f.Verdict, f.Summary = Warn, "equal devices have different firmware: what one can or does wrong, another does not"
 			f.Evidence = nil
 			for _, v := range sorted(all) {
