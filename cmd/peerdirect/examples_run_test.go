@@ -56,25 +56,20 @@ func (p *examplePlace) run(t *testing.T) {
 			var behind []*exampleRun
 			defer func() { // the last first, as a shell's jobs
 				for i := len(behind) - 1; i >= 0; i-- {
-					behind[i].interrupt()
-					behind[i].check(t)
+					behind[i].end(t)
 				}
 			}()
 			for _, e := range byCommand[command] {
 				r := p.start(t, dir, e)
-				switch e.until {
-				case exampleBackground:
+				if p.refused {
+					r.exit, r.background, r.interrupt = strconv.Itoa(exitNoDevice), false, false
+				}
+				if r.background {
 					behind = append(behind, r)
 					r.listens(t)
 					continue
-				case exampleInterrupt:
-					r.spoken()
-					r.interrupt()
 				}
-				if p.refused {
-					r.exit = strconv.Itoa(exitNoDevice)
-				}
-				r.check(t)
+				r.end(t)
 				if p.refused && !strings.Contains("\n"+r.errs.String(), "\npeerdirect: ") {
 					t.Errorf("%s is refused without a word", r.line)
 				}
@@ -195,18 +190,13 @@ func (r *exampleRun) listens(t *testing.T) {
 	}
 }
 
-// interrupt is Ctrl-C: all of the line's processes get it.
-func (r *exampleRun) interrupt() {
-	select {
-	case <-r.ended:
-	default:
-		syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT)
-	}
-}
-
-// check waits for the end, and looks whether it is the right one.
-func (r *exampleRun) check(t *testing.T) {
+// end waits for the end, and looks whether it is the right one.
+func (r *exampleRun) end(t *testing.T) {
 	t.Helper()
+	if r.interrupt {
+		r.spoken()
+		syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT) // Ctrl-C: all of the line's processes get it
+	}
 	<-r.ended
 	code := 0
 	if exit := (*exec.ExitError)(nil); errors.As(r.err, &exit) {

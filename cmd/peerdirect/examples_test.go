@@ -23,20 +23,16 @@ func TestMain(m *testing.M) {
 
 // example is a line of a command's help, and how testdata/examples.txt has it run.
 type example struct {
-	command string   // "perf write bw"; the root's is ""
-	line    string   // for a shell, without its comment
-	place   string   // where it runs, a word of examplePlaces
-	until   string   // "", exampleBackground or exampleInterrupt
-	exit    string   // the code that is right; "" is 0, "any" a verdict's
-	port    string   // that a background one listens on; "" is one that prints when it does
-	silent  bool     // prints nothing: it writes a file
-	args    []string // that the test adds, to be quick
+	command    string   // "perf write bw"; the root's is ""
+	line       string   // for a shell, without its comment
+	place      string   // where it runs, a word of examplePlaces
+	exit       string   // the code that is right; "" is 0, "any" a verdict's
+	background bool     // runs beside the lines after it, and ends by itself
+	port       string   // that a background one listens on; "" is one that prints when it does
+	interrupt  bool     // ends by Ctrl-C: after its first output, or those lines
+	silent     bool     // prints nothing: it writes a file
+	args       []string // that the test adds, to be quick
 }
-
-const (
-	exampleBackground = "background" // or background:PORT, runs until the lines after it are done
-	exampleInterrupt  = "interrupt"  // runs until Ctrl-C, after the first output
-)
 
 // examplePlaces are the kinds of places that examples are for, and the test that
 // runs them there.
@@ -149,10 +145,10 @@ func listedExamples(t *testing.T) (all []example) {
 				e.exit = code
 			case w == "silent":
 				e.silent = true
-			case w == exampleInterrupt:
-				e.until = w
-			case strings.HasPrefix(w, exampleBackground):
-				e.until = exampleBackground
+			case w == "interrupt":
+				e.interrupt = true
+			case strings.HasPrefix(w, "background"):
+				e.background = true
 				_, e.port, _ = strings.Cut(w, ":")
 			case strings.HasPrefix(w, "-"):
 				e.args = append(e.args, w)
