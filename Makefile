@@ -12,13 +12,48 @@ LAB_RUNS  ?= 7.3/rxe 7.3/siw 7.3/efa 7.3/topo 7.3/acs 6.12/efa \
 	     6.1/rxe 6.1/siw 6.1/efa 6.1/topo 7.3/trace 6.1/trace-efa
 SUITES    ?=
 
-.PHONY: build demo test test-unit test-lab acceptance fuzz bench bench-lab generate lint clean \
+# Where make install puts things, below DESTDIR; Debian's zsh has vendor-completions.
+PREFIX    ?= /usr/local
+DESTDIR   ?=
+BINDIR    ?= $(PREFIX)/bin
+MANDIR    ?= $(PREFIX)/share/man/man1
+BASHDIR   ?= $(PREFIX)/share/bash-completion/completions
+FISHDIR   ?= $(PREFIX)/share/fish/vendor_completions.d
+ZSHDIR    ?= $(PREFIX)/share/zsh/site-functions
+
+.PHONY: build man install uninstall demo test test-unit test-lab acceptance fuzz bench bench-lab generate lint clean \
 	deb reproducible check-package test-packages
 
 build:
 	@scripts/deps build
 	@mkdir -p bin
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/peerdirect
+
+# Manual pages and completion, in build/man and build/completion. The pages' date is
+# SOURCE_DATE_EPOCH, or the commit's.
+# BINARY is another program than that of the checkout to write and to install.
+BINARY    ?=
+PROGRAM   := $(if $(BINARY),$(BINARY),$(BIN))
+
+man: $(if $(BINARY),,build)
+	@rm -rf build/man build/completion
+	@mkdir -p build/man build/completion
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)} $(PROGRAM) man build/man
+	$(PROGRAM) completion bash >build/completion/peerdirect
+	$(PROGRAM) completion fish >build/completion/peerdirect.fish
+	$(PROGRAM) completion zsh >build/completion/_peerdirect
+
+install: man
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR) $(DESTDIR)$(BASHDIR) $(DESTDIR)$(FISHDIR) $(DESTDIR)$(ZSHDIR)
+	install -m 755 $(PROGRAM) $(DESTDIR)$(BINDIR)/peerdirect
+	install -m 644 build/man/*.1 $(DESTDIR)$(MANDIR)
+	install -m 644 build/completion/peerdirect $(DESTDIR)$(BASHDIR)/peerdirect
+	install -m 644 build/completion/peerdirect.fish $(DESTDIR)$(FISHDIR)/peerdirect.fish
+	install -m 644 build/completion/_peerdirect $(DESTDIR)$(ZSHDIR)/_peerdirect
+
+uninstall:
+	rm -f $(DESTDIR)$(BINDIR)/peerdirect $(DESTDIR)$(MANDIR)/peerdirect.1 $(DESTDIR)$(MANDIR)/peerdirect-*.1
+	rm -f $(DESTDIR)$(BASHDIR)/peerdirect $(DESTDIR)$(FISHDIR)/peerdirect.fish $(DESTDIR)$(ZSHDIR)/_peerdirect
 
 demo: build
 	$(BIN) demo

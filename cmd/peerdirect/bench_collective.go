@@ -87,6 +87,8 @@ memory that is not supported here, or not by this NIC; 6 a result differs.`,
 	f.StringVar(&b.svg, "svg", "", "draw the curves into this `file` (default none)")
 	f.BoolVar(&b.json, "json", false, "print the result as JSON, schema "+collective.Schema)
 	completeMemory(cmd)
+	complete(cmd, "operation", collective.AllReduce, collective.AllGather)
+	completeDevices(cmd, "efa", transfer.EmbeddedName)
 	return cmd
 }
 

@@ -87,6 +87,11 @@ names; 6 bytes came that were not sent.`,
 	f.DurationVar(&o.Duration, "duration", 20*time.Millisecond, "how long a value is measured in each round")
 	f.BoolVar(&unverified, "no-verify", false, "do not compare what came with what was sent")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON, schema "+path.Schema)
+	var names []string
+	for _, w := range path.Ways() {
+		names = append(names, string(w))
+	}
+	complete(cmd, "ways", names...)
 	return cmd
 }
 

@@ -93,6 +93,7 @@ not supported here, or not by this device.`,
 	f.BoolVar(&trace, "trace", false, "a line on standard error for each registration that the cache makes or ends, with what it took and why; the lines cost time, which the values have")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON, schema "+regbench.Schema)
 	completeMemory(cmd)
+	completeDevices(cmd, "efa", transfer.EmbeddedName)
 	return cmd
 }
 

@@ -126,6 +126,8 @@ Exit codes: 1 interrupted, or a run that failed; 2 a flag that makes no sense.`,
 	f.Float64Var(&r.Model.Oversubscribed, "oversubscribed", 1, "how many times more all NICs carry than the fabric's core")
 	f.Float64Var(&r.Model.Costs.Factor, "cost-factor", 1, "multiplies what the steps of workers cost")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON, schema "+sim.Schema)
+	complete(cmd, "shape", shapeNames()...)
+	complete(cmd, "pattern", sim.Patterns()...)
 	return cmd
 }
 

@@ -67,6 +67,8 @@ that takes some minutes, once.`,
 	f.StringVar(&d.link, "link", string(lab.LinkRXE), "with --lab: RDMA `driver` of the machines, rxe or siw")
 	f.IntVar(&d.efa, "efa", 0, "with --lab: EFA `devices` of each machine, which are used instead (default none)")
 	f.BoolVar(&d.json, "json", false, "print both sides' results as JSON, schema "+demoSchema)
+	complete(cmd, "kernel", lab.KernelSeries()...)
+	complete(cmd, "link", string(lab.LinkRXE), string(lab.LinkSIW))
 	cmd.AddCommand(newDemoNode())
 	return cmd
 }

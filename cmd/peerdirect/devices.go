@@ -46,9 +46,9 @@ rdma-core (what the kernel tells is shown all the same); 4 no permission, and
 nothing could be shown.`,
 		Example: `  peerdirect devices
   peerdirect devices -v --device rxe0
-  peerdirect devices --json | jq '.devices[].ports[].state'
   peerdirect devices --watch
-  peerdirect devices --sysroot node7            # another machine's /sys`,
+  peerdirect devices --sysroot node7            # another machine's /sys
+  peerdirect devices --json --sysroot node7 | jq '.devices[].ports[].state'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f := cmd.Flags()
@@ -104,9 +104,7 @@ nothing could be shown.`,
 	f.BoolVar(&watch, "watch", false, "print changes until interrupted")
 	f.DurationVar(&interval, "interval", time.Second, "how often --watch looks by itself")
 	f.StringVar(&sysroot, "sysroot", "", "read the capture or the `root` that holds a /sys, instead of this machine (default /)")
-	cmd.RegisterFlagCompletionFunc("device", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return inventory.Names(), cobra.ShellCompDirectiveNoFileComp
-	})
+	completeDevices(cmd)
 	cmd.MarkFlagDirname("sysroot")
 	return cmd
 }

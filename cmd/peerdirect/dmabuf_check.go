@@ -117,6 +117,7 @@ usage; 3 no such device; 4 no permission to open it.`,
 	f.BoolVar(&asJSON, "json", false, "print JSON, schema "+dmabufCheckSchema)
 	complete(cmd, "driver", driverNames()...)
 	complete(cmd, "access", accessWords()...)
+	completeDevices(cmd)
 	return cmd
 }
 

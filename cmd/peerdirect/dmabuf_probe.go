@@ -7,7 +7,6 @@ import (
 
 	"github.com/peerdirect/peerdirect/dmabuf"
 	"github.com/peerdirect/peerdirect/internal/dmabufprobe"
-	"github.com/peerdirect/peerdirect/internal/inventory"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -40,7 +39,7 @@ cell failed; 3 no RDMA device; 6 bytes differ.`,
 		Example: `  peerdirect dmabuf probe
   peerdirect dmabuf probe --embedded --exporter host
   peerdirect dmabuf probe --device mlx5_0 --exporter udmabuf --exporter cuda:0
-  peerdirect dmabuf probe --json | jq -c '.cells[] | [.exporter, .verdict]'`,
+  peerdirect dmabuf probe --json --embedded | jq '.cells[].verdict'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			stderr := cmd.ErrOrStderr()
@@ -85,8 +84,6 @@ cell failed; 3 no RDMA device; 6 bytes differ.`,
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	})
-	cmd.RegisterFlagCompletionFunc("device", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return inventory.Names(), cobra.ShellCompDirectiveNoFileComp
-	})
+	completeDevices(cmd)
 	return cmd
 }

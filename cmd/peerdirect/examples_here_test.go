@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/peerdirect/peerdirect/transfer/control"
 )
 
 // TestExamplesHere runs those that need no more than a machine, and shows of those
@@ -42,6 +45,10 @@ func TestExamplesHere(t *testing.T) {
 func prepareExamples(t *testing.T, dir, command string) {
 	t.Helper()
 	switch command {
+	case "bench collective":
+		if _, err := control.Issue(dir, []string{"node-0", "node-1"}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
 	case "transfer listen", "transfer to":
 		if err := os.WriteFile(filepath.Join(dir, "token"), []byte(rand.Text()), 0o600); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 
+	"github.com/peerdirect/peerdirect/internal/inventory"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -19,4 +21,12 @@ func perftestNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		name = "device"
 	}
 	return pflag.NormalizedName(name)
+}
+
+// completeDevices offers this machine's RDMA devices to the shell for --device,
+// and other names that it may have.
+func completeDevices(cmd *cobra.Command, more ...string) {
+	cmd.RegisterFlagCompletionFunc("device", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return append(inventory.Names(), more...), cobra.ShellCompDirectiveNoFileComp
+	})
 }

@@ -74,7 +74,9 @@ refuses. Both print the same result.`,
 		},
 	}
 	perfFlags(cmd.Flags(), &o, &show)
-	cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions([]string{"rdma", "tcp", "memcpy"}, cobra.ShellCompDirectiveNoFileComp))
+	complete(cmd, "transport", "rdma", "tcp", "memcpy")
+	complete(cmd, "mtu", "256", "512", "1024", "2048", "4096")
+	completeDevices(cmd)
 	return cmd
 }
 

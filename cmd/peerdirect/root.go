@@ -51,7 +51,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 no device, 4 no permission,
 		Args:          noCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.CompletionOptions.DisableDefaultCmd = true // newCompletion is ours
 	// Flags are wrapped to the width that all texts have.
 	root.SetUsageTemplate(strings.NewReplacer(
 		".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpColumns),
@@ -68,7 +68,10 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 no device, 4 no permission,
 }
 
 // commands lists the constructors, one file of this folder each.
-var commands = []func() *cobra.Command{newLab, newDevices, newPerf, newTransfer, newBench, newEFA, newDMABuf, newTopo, newTrace, newCert, newDemo, newDoctor}
+var commands = []func() *cobra.Command{
+	newLab, newDevices, newPerf, newTransfer, newBench, newEFA, newDMABuf, newTopo, newTrace, newCert, newDemo, newDoctor,
+	newVersion, newCompletion, newMan,
+}
 
 func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {

@@ -41,8 +41,7 @@ WR_FLUSH_ERR is what follows another error.
 ` + traceHelp,
 		Example: `  sudo peerdirect trace errors
   sudo peerdirect trace errors --device mlx5_0 --events
-  sudo peerdirect trace errors --json --duration 1m |
-    jq -c 'select(.class == "command")'`,
+  sudo peerdirect trace errors --json --duration 1m`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.checkSubject(cmd.Flags(), o.device); err != nil {

@@ -32,7 +32,7 @@ Exit codes: 0 every needed role has a place; 2 usage; 4 it would need more
 privilege; 5 a needed role has none.`,
 		Example: `  sudo peerdirect trace probes
   sudo peerdirect trace probes --purpose leaks
-  sudo peerdirect trace probes --json | jq '.probes[] | select(.usable=="no")'`,
+  sudo peerdirect trace probes --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			probes := ebpfprobes.Probes()

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/peerdirect/peerdirect/internal/inventory"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -17,9 +16,7 @@ import (
 // deviceFlag adds --device, completed from the machine's devices.
 func deviceFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVarP(to, "device", "d", "", "only this `device` (default all)")
-	cmd.RegisterFlagCompletionFunc("device", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return inventory.Names(), cobra.ShellCompDirectiveNoFileComp
-	})
+	completeDevices(cmd)
 }
 
 // pidFlag adds --pid.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/pages"
 	"github.com/peerdirect/peerdirect/transfer/report"
 	"github.com/spf13/cobra"
@@ -104,5 +105,7 @@ func newTransferListen() *cobra.Command {
 	f.IntVar(&flags.Peers, "at-once", 16, "transfers that may go on at the same time")
 	flags.register(f)
 	completeMemory(cmd)
+	completeDevices(cmd, "efa", transfer.EmbeddedName)
+	completeRails(cmd)
 	return cmd
 }

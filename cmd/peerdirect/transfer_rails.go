@@ -6,13 +6,22 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/peerdirect/peerdirect/internal/inventory"
 	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/spf13/cobra"
 )
 
 const railsUsage = "which NICs of --device: `names` with commas, how many, the first ones, or near: those that the machine's topology gives --memory (default all)"
 
 // railsNear has the engine choose by topology.
 const railsNear = "near"
+
+// completeRails offers the NICs' names, which go together with commas, and near.
+func completeRails(cmd *cobra.Command) {
+	cmd.RegisterFlagCompletionFunc("rails", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return append(inventory.Names(), railsNear), cobra.ShellCompDirectiveNoFileComp
+	})
+}
 
 // chooseRails gives those of an opener's NICs that --rails names.
 func chooseRails(o transfer.Opener, rails string) (transfer.Opener, error) {

@@ -80,6 +80,8 @@ func newTransferTo() *cobra.Command {
 	flags.register(f)
 	flags.registerPeer(f)
 	completeMemory(cmd)
+	completeDevices(cmd, "efa", transfer.EmbeddedName)
+	completeRails(cmd)
 	return cmd
 }
 

@@ -1,0 +1,47 @@
+//go:build lab
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestExamples runs those that need an RDMA device, both sides on this machine.
+func TestExamples(t *testing.T) {
+	if !strings.HasPrefix(os.Getenv("PEERDIRECT_DEVICE"), "rxe") {
+		t.Skip("needs an rxe device: examples use what siw and EFA lack, as atomics")
+	}
+	runLabExamples(t, "rxe")
+}
+
+func TestEFAExamples(t *testing.T) { runLabExamples(t, "efa") }
+
+// TestTraceExamples traces a server of perf where an example names a process.
+func TestTraceExamples(t *testing.T) {
+	server := exec.Command("peerdirect", "perf", "write", "bw", "--port", "18516", "--device", os.Getenv("PEERDIRECT_DEVICE"))
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Wait()
+	defer server.Process.Kill()
+	runLabExamples(t, "trace", "4242", strconv.Itoa(server.Process.Pid))
+}
+
+func runLabExamples(t *testing.T, place string, names ...string) {
+	program, err := exec.LookPath("peerdirect")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, addr := range []string{"192.0.2.1/32", "192.0.2.2/32"} {
+		if out, err := exec.Command("ip", "address", "replace", addr, "dev", "lo").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	names = append(names, "mlx5_0", os.Getenv("PEERDIRECT_DEVICE"), "rxe0", os.Getenv("PEERDIRECT_DEVICE"))
+	p := examplePlace{name: place, program: program, names: strings.NewReplacer(names...), prepare: prepareExamples}
+	p.run(t)
+}
