@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/internal/doctor"
-	"github.com/peerdirect/peerdirect/internal/inventory"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -34,9 +33,9 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Find why the direct path is off, or slow, and what to do",
 		Long: `doctor looks at what the direct path between accelerators and NICs needs: kernel
-modules and options, device nodes, limits and rights, RDMA devices and ports, the
-ways through PCI Express. Each check gives a verdict, by what evidence, and a
-remedy. Verdicts are, from the worst:
+modules and options, device nodes, limits and rights, RDMA devices and ports,
+the ways through PCI Express. Each check gives a verdict, by what evidence, and
+a remedy. Verdicts are, from the worst:
 
   fail     the direct path is off
   warn     slower than it could be, or about to fail
@@ -48,8 +47,8 @@ Nothing is changed. --fix prints the commands of the remedies as a shell script,
 in the order in which they are to be run; who has read it runs it.
 
 --watch looks again and again until it is interrupted, and prints what changed
-and counters that rise; with --json it prints a record a line. Another machine is
-read from a capture or a folder (--sysroot), without the checks that only a
+and counters that rise; with --json it prints a record a line. Another machine
+is read from a capture or a folder (--sysroot), without the checks that only a
 running machine can answer. A container's view is that of a command run in it.
 
 ` + doctorPeerLong + `
@@ -60,7 +59,7 @@ watch that is interrupted exits by its last round.`,
 		Example: `  peerdirect doctor
   peerdirect doctor --all --only limits
   peerdirect doctor --fix >fix.sh
-  peerdirect doctor --pid $(pidof -s trainer)
+  peerdirect doctor --pid 4242
   peerdirect doctor --json | jq '.findings[] | select(.verdict == "fail")'
   peerdirect doctor --watch --interval 30s
   peerdirect doctor --sysroot node7.tgz
@@ -85,10 +84,10 @@ watch that is interrupted exits by its last round.`,
 	f.BoolVar(&o.json, "json", false, "print JSON, schema "+doctor.Schema)
 	f.BoolVar(&o.fix, "fix", false, "print the remedies' commands as a shell script; run nothing")
 	f.BoolVar(&o.list, "list", false, "print the checks and what they look at")
-	f.StringSliceVar(&o.only, "only", nil, "run these `checks`, or groups of them")
-	f.StringSliceVar(&o.skip, "skip", nil, "leave these `checks` or groups out")
-	f.StringSliceVarP(&o.devices, "device", "d", nil, "only these RDMA `devices`")
-	f.IntVar(&o.pid, "pid", 0, "look at the limits and libraries of this `process` too")
+	f.StringSliceVar(&o.only, "only", nil, "run these `checks`, or groups of them (default all)")
+	f.StringSliceVar(&o.skip, "skip", nil, "leave these `checks` or groups out (default none)")
+	f.StringSliceVarP(&o.devices, "device", "d", nil, "only these RDMA `devices` (default all)")
+	f.IntVar(&o.pid, "pid", 0, "look at the limits and libraries of this `process` too (default none)")
 	f.StringVar((*string)(&o.source), "sysroot", "", topoSourceUsage)
 	f.BoolVar(&o.strict, "strict", false, "exit with 1 for a warning too")
 	f.BoolVar(&o.watch, "watch", false, "look again until interrupted, and print changes")
@@ -97,9 +96,7 @@ watch that is interrupted exits by its last round.`,
 	complete(cmd, "only", doctor.Names(doctor.Checks())...)
 	complete(cmd, "skip", doctor.Names(doctor.Checks())...)
 	cmd.MarkFlagFilename("sysroot", captureNames...)
-	cmd.RegisterFlagCompletionFunc("device", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return inventory.Names(), cobra.ShellCompDirectiveNoFileComp
-	})
+	completeDevices(cmd)
 	return cmd
 }
 

@@ -28,28 +28,33 @@ type doctorPeer struct {
 	gid        int
 }
 
-const doctorPeerLong = `doctor --peer ADDRESS tests the path to another node, where doctor --listen runs,
-step by step: reach, credentials, match, mtu, keys, connect, small-write,
-large-write, order, read, and back, the other direction. The first step that fails
-is named, with what both sides saw and a remedy; none is tried behind it. The two
-prove themselves to each other as those of 'peerdirect transfer' do. A listener
-serves one node after another until it is interrupted, on port ` + peer.DefaultPort + `, and on the
-loopback address unless it is given another. The NIC is that of --device, or
-software inside this process (--device embedded), the default on a machine without
-any. Exit codes are the command's, and 6 if bytes arrive that were not written.`
+const doctorPeerLong = `doctor --peer ADDRESS tests the path to another node, where doctor --listen
+runs, step by step: reach, credentials, match, mtu, keys, connect, small-write,
+large-write, order, read, and back, the other direction. The first step that
+fails is named, with what both sides saw and a remedy; none is tried behind it.
+The two prove themselves to each other as those of 'peerdirect transfer' do. A
+listener serves one node after another until it is interrupted, on port ` + peer.DefaultPort + `,
+and on the loopback address unless it is given another. The NIC is that of
+--device, or software inside this process (--device embedded), the default on a
+machine without any. Exit codes are the command's, and 6 if bytes arrive that
+were not written.`
 
-const doctorPeerExample = `  head -c 24 /dev/urandom | base64 >token                            # known to both nodes
-  peerdirect doctor --listen 192.0.2.1 --token-file token            # one node
-  peerdirect doctor --peer 192.0.2.1 --token-file token -d mlx5_0    # the other`
+const doctorPeerExample = `  head -c 24 /dev/urandom | base64 >token       # known to both nodes
+  peerdirect doctor --listen 192.0.2.1 --token-file token
+  peerdirect doctor --peer 192.0.2.1 --token-file token`
 
 func (p *doctorPeer) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&p.to, "peer", "", "test the path to the node at this `address[:port]`, where doctor --listen runs")
-	f.StringVar(&p.listen, "listen", "", "be the other node of --peer, at this `address[:port]`")
+	f.StringVar(&p.to, "peer", "", "test the path to the node at this `address[:port]`, where doctor --listen runs (default none)")
+	f.StringVar(&p.listen, "listen", "", "be the other node of --peer, at this `address[:port]`, or on loopback without one (default none)")
 	f.Lookup("listen").NoOptDefVal = peer.DefaultAddr
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		f.Lookup("listen").NoOptDefVal = "" // which would be told among the flags' names
+		cmd.Root().HelpFunc()(cmd, args)
+	})
 	f.BoolVar(&p.once, "once", false, "with --listen: end after one test, with its exit code")
-	f.DurationVar(&p.timeout, "timeout", 15*time.Second, "of each step of --peer and --listen")
-	f.IntVarP(&p.rc.Port, "port", "i", 1, "port of the device, for --peer and --listen")
+	f.DurationVar(&p.timeout, "timeout", 15*time.Second, "how long a step of --peer and --listen may take")
+	f.IntVarP(&p.rc.Port, "ib-port", "i", 1, "port of the device, for --peer and --listen")
 	f.IntVarP(&p.gid, "gid-index", "x", -1, "index into the port's GID table; -1 chooses, RoCE v2 and IPv4 first")
 	p.credentialFlags.register(f)
 	p.registerPeer(f)
@@ -57,7 +62,7 @@ func (p *doctorPeer) register(cmd *cobra.Command) {
 
 // own are the flags that count for the test of a path alone, others those that do not.
 func (p *doctorPeer) own() []string {
-	return []string{"once", "timeout", "port", "gid-index", "token", "token-file", "cert", "key", "ca", "peer-name"}
+	return []string{"once", "timeout", "ib-port", "gid-index", "token", "token-file", "cert", "key", "ca", "peer-name"}
 }
 
 func (p *doctorPeer) others() []string {
@@ -97,7 +102,7 @@ func (p *doctorPeer) asked(f *pflag.FlagSet) (bool, error) {
 	case p.timeout <= 0:
 		return true, usageError{fmt.Errorf("--timeout %v: it must be above 0", p.timeout)}
 	case p.rc.Port < 1:
-		return true, usageError{fmt.Errorf("--port %d: ports are numbered from 1", p.rc.Port)}
+		return true, usageError{fmt.Errorf("--ib-port %d: ports are numbered from 1", p.rc.Port)}
 	case p.gid < -1:
 		return true, usageError{fmt.Errorf("--gid-index %d: indexes begin at 0, and -1 chooses", p.gid)}
 	}

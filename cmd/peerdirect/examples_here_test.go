@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/rand"
 	"fmt"
 	"os"
@@ -52,6 +53,11 @@ func prepareExamples(t *testing.T, dir, command string) {
 	case "transfer listen", "transfer to":
 		if err := os.WriteFile(filepath.Join(dir, "token"), []byte(rand.Text()), 0o600); err != nil {
 			t.Fatal(err)
+		}
+	case "doctor":
+		var out bytes.Buffer
+		if run(t.Context(), []string{"topo", "capture", "--sysroot", topoRoot(t, ""), filepath.Join(dir, "node7.tgz")}, nil, &out, &out) != exitOK {
+			t.Fatal(&out)
 		}
 	case "", "devices", "topo", "topo capture":
 		root := topoRoot(t, "")
