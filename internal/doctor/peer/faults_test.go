@@ -26,15 +26,14 @@ func (p *pair) after(step Name, plan device.FaultPlan) {
 	}
 }
 
-// impatient gives one step a short deadline: it is expected to pass.
+// impatient gives one step of the dialler's a short deadline: it is expected to pass.
 func (p *pair) impatient(step Name, d time.Duration) {
-	limit := func(n Name) time.Duration {
+	p.here.limit = func(n Name) time.Duration {
 		if n == step {
 			return d
 		}
 		return patience
 	}
-	p.here.limit, p.there.limit = limit, limit
 }
 
 // failed checks that a side names a step, that those before it are in order and those

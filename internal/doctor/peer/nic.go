@@ -88,7 +88,11 @@ func (n *NIC) String() string {
 	}
 	b += fmt.Sprintf(", MTU %d", n.MTU)
 	if n.GID != "" {
-		b += fmt.Sprintf(", GID %s (index %d)", n.GID, n.GIDIndex)
+		gid := n.GID
+		if a, err := netip.ParseAddr(gid); err == nil {
+			gid = a.String() // shorter
+		}
+		b += fmt.Sprintf(", GID %s (index %d)", gid, n.GIDIndex)
 	}
 	if n.Netdev != "" {
 		b += fmt.Sprintf(", on %s (MTU %d)", n.Netdev, n.NetdevMTU)

@@ -4,6 +4,7 @@ package peer
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -85,7 +86,7 @@ func TestTwoNodesMTU(t *testing.T) {
 	nodes(t, rail, "18634", tests, func(o outcome) { seen = append(seen, string(o.result.Verdict)+" "+string(o.result.Failed)) }, func(test func() outcome) {
 		shell(t, "ip link set dev "+nic.Netdev+" mtu 1000")
 		o := test()
-		shell(t, "ip link set dev "+nic.Netdev+" mtu 1500")
+		shell(t, fmt.Sprintf("ip link set dev %s mtu %d", nic.Netdev, nic.NetdevMTU))
 		if st := o.result.step(StepMTU); o.err != nil || o.result.Verdict != Warn || st.Verdict != Warn || !strings.Contains(st.Remedy, "1000") {
 			t.Errorf("two MTUs: %v\n%s", o.err, show(o.result))
 		}
