@@ -143,7 +143,15 @@ func (r *run) tell(m message) error {
 	if err != nil {
 		return err
 	}
-	return r.conn.Send(typeMessage, b)
+	err = r.conn.Send(typeMessage, b)
+	if err != nil && r.listening {
+		// The conversation is over, and what came before that says more.
+		r.reading.Wait()
+		if cause := context.Cause(r.ctx); cause != nil {
+			err = cause
+		}
+	}
+	return err
 }
 
 // hear waits for the next message, which must be of the kind and step given.
