@@ -111,7 +111,7 @@ func TestDoctorPeerUsage(t *testing.T) {
 		"--peer 192.0.2.1 --fix":                          "--fix",
 		"--listen --watch":                                "--watch",
 		"--peer 192.0.2.1 --timeout 0s":                   "--timeout",
-		"--peer 192.0.2.1 --port 0":                       "--port",
+		"--peer 192.0.2.1 --ib-port 0":                    "--ib-port",
 		"--peer 192.0.2.1 -x -2":                          "--gid-index",
 		"--token x":                                       "--token is for",
 		"--peer 192.0.2.1 --token-file nothing --token x": "one of them",

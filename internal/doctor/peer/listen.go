@@ -179,7 +179,8 @@ func (r *run) serve() error {
 // asked waits for the dialler's next step, which must be the one behind the last; ""
 // when it has taken them all.
 func (r *run) asked(last Name) (Name, error) {
-	ctx, cancel := context.WithTimeoutCause(r.ctx, idleTime, fmt.Errorf("%w for %v: the dialler is connected and asks for nothing", ErrTimeout, idleTime))
+	limit := idleTime + r.o.Timeout // it may still be in the last
+	ctx, cancel := context.WithTimeoutCause(r.ctx, limit, fmt.Errorf("%w for %v: the dialler is connected and asks for nothing", ErrTimeout, limit))
 	defer cancel()
 	next := r.next(last)
 	k := kindBegin

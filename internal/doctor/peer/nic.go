@@ -20,6 +20,12 @@ func describe(o *Options, i transfer.Info) NIC {
 		MTU: i.MTU, GID: i.GID, GIDIndex: i.GIDIndex, Reads: i.Reads, Embedded: i.Embedded,
 	}
 	n.Host, _ = os.Hostname()
+	n.Host = strings.Map(func(c rune) rune {
+		if c <= ' ' || c > '~' {
+			return '?'
+		}
+		return c
+	}, n.Host)
 	if e := transfer.EmbeddedOf(o.Rail); e != nil {
 		n.Fabric = e.ID()
 		return n

@@ -56,11 +56,11 @@ func (o *Options) defaults() {
 		o.Control.Handshake = min(5*time.Second, o.Timeout*9/10)
 	}
 	if o.Control.Lease == 0 {
-		o.Control.Lease = min(5*time.Second, o.Timeout)
+		o.Control.Lease = max(10*time.Millisecond, min(5*time.Second, o.Timeout))
 	}
 }
 
 const (
-	partTime = 2 * time.Second // for the other side's last word
-	idleTime = 30 * time.Second
+	partTime = 2 * time.Second  // for the other side's last word
+	idleTime = 30 * time.Second // of a dialler between two steps
 )

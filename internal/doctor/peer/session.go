@@ -86,6 +86,9 @@ func (r *run) end(st *Step) {
 // fail notes the step that failed.
 func (r *run) fail(name Name, err error) error {
 	st := r.result.step(name)
+	if st.Verdict == Warn {
+		st.saw(st.Summary)
+	}
 	st.Verdict, st.Remedy = Fail, remedy(name, err)
 	st.Summary = plain(short(err))
 	st.saw(r.before.rose(count(r.o.Root, &r.result.Local))...)
@@ -123,7 +126,7 @@ func (r *run) free() error {
 	if r.rail != nil {
 		errs = append(errs, r.rail.Close())
 	}
-	if r.memory != nil {
+	if r.memory != nil && errors.Join(errs...) == nil { // else the NIC may still write it: it stays mapped
 		errs = append(errs, r.memory.Close())
 	}
 	if r.link != nil {
@@ -142,8 +145,9 @@ func (r *run) part() {
 	if r.result.Role == RoleListener {
 		k = kindDone
 	}
-	err := r.tell(message{Kind: k, Step: st.Name, Error: say(st.Name, r.failed.Err), Evidence: append([]string(nil), st.Evidence...)})
-	if err != nil || !r.listening || errors.Is(r.failed, ErrCancelled) {
+	// Where it is over, the other side's last word may still be there.
+	r.tell(message{Kind: k, Step: st.Name, Error: say(st.Name, r.failed.Err), Evidence: append([]string(nil), st.Evidence...)})
+	if !r.listening || errors.Is(r.failed, ErrCancelled) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), partTime)
