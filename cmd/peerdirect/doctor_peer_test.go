@@ -76,8 +76,9 @@ func TestDoctorListenOnce(t *testing.T) {
 	if stdout, _, code := execute(t.Context(), "doctor -d embedded --all --peer "+l.at+" --token "+token); code != exitOK || !strings.Contains(stdout, "are linked by a second TCP connection") {
 		t.Errorf("exit %d\n%s", code, stdout)
 	}
+	code := <-l.code
 	var r peer.Result
-	if err := json.Unmarshal([]byte(l.stdout.String()), &r); err != nil || <-l.code != exitOK || r.Role != peer.RoleListener || strings.Count(l.stdout.String(), "\n") != 1 {
+	if err := json.Unmarshal([]byte(l.stdout.String()), &r); err != nil || code != exitOK || r.Role != peer.RoleListener || strings.Count(l.stdout.String(), "\n") != 1 {
 		t.Errorf("%v\n%s\n%s", err, &l.stdout, &l.stderr)
 	}
 }

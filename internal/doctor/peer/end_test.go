@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/peerdirect/peerdirect/transfer/control"
 )
 
 // TestInterrupt: the end of either side's context ends both at once, wherever they are,
@@ -48,13 +50,19 @@ func TestInterrupt(t *testing.T) {
 				if !errors.Is(own, ErrCancelled) {
 					t.Errorf("its own error is %v", own)
 				}
-				// Before the match the listener may know of nobody, or of one who left.
-				if at == StepConnect && role == RoleDialler {
-					failed(t, other, other.result.Failed, other.err, "interrupted by the user")
+				if at != StepConnect {
+					return // the other may know of nobody yet, or of one who left
 				}
-				if at == StepConnect && role == RoleListener {
-					failed(t, outcome{r, err}, r.Failed, err, "interrupted by the user")
+				told := other
+				if role == RoleListener {
+					told = outcome{r, err}
 				}
+				// Where the last word took more than the second that it has, it is lost.
+				words := "interrupted by the user"
+				if errors.Is(told.err, control.ErrGone) {
+					words = "went away"
+				}
+				failed(t, told, told.result.Failed, told.err, words)
 			})
 		}
 	}
