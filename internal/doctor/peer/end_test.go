@@ -12,6 +12,7 @@ import (
 // TestInterrupt: the end of either side's context ends both at once, wherever they are,
 // and the other is told why.
 func TestInterrupt(t *testing.T) {
+	nothingLeft(t)
 	for _, at := range []Name{StepDevice, StepReach, StepCredentials, StepMatch, StepKeys, StepConnect, StepSmall, StepOrder} {
 		for _, role := range []string{RoleDialler, RoleListener} {
 			if role == RoleListener && at != StepMatch && at != StepConnect && at != StepOrder {

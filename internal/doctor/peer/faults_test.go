@@ -75,6 +75,7 @@ func failed(t *testing.T, o outcome, step Name, class error, words ...string) {
 // TestFaults: each fault is found by the step that is there for it, at both sides, and
 // each says what the other saw.
 func TestFaults(t *testing.T) {
+	nothingLeft(t)
 	flip := func(step Name) func(Name, []byte) {
 		var once sync.Once
 		return func(at Name, b []byte) {

@@ -83,6 +83,7 @@ func nic(e *transfer.Embedded) *NIC {
 // TestHostileListener: one that proves itself, and then does what none should. The
 // dialler names the step, in time.
 func TestHostileListener(t *testing.T) {
+	nothingLeft(t)
 	e := embedded(t, transfer.EmbeddedOptions{})
 	hello := func(s *stranger) {
 		s.hear()

@@ -2,6 +2,8 @@ package peer
 
 import (
 	"context"
+	"net"
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -23,9 +25,24 @@ func known(t testing.TB) control.Credentials {
 	return c
 }
 
-// nothingLeft checks in the end that objects, devices and goroutines are what they were.
+// descriptors are those that the process has open.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// nothingLeft checks in the end that objects, devices, descriptors and goroutines are
+// what they were.
 func nothingLeft(t *testing.T) {
 	t.Helper()
+	if l, err := net.Listen("tcp", "127.0.0.1:0"); err == nil {
+		l.Close() // the runtime opens its poller with the first, for good
+	}
+	files := descriptors(t)
 	objects, memory, goroutines := efa.Live(), verbs.Live(), runtime.NumGoroutine()
 	t.Cleanup(func() {
 		if diff := cmp.Diff(objects, efa.Live()); diff != "" {
@@ -34,10 +51,11 @@ func nothingLeft(t *testing.T) {
 		if diff := cmp.Diff(memory, verbs.Live()); diff != "" {
 			t.Errorf("objects of verbs before and after:\n%s", diff)
 		}
-		for end := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > goroutines; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > goroutines || descriptors(t) > files; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				stacks := make([]byte, 1<<16)
-				t.Fatalf("%d goroutines, there were %d:\n%s", runtime.NumGoroutine(), goroutines, stacks[:runtime.Stack(stacks, true)])
+				t.Fatalf("%d goroutines and %d descriptors, there were %d and %d:\n%s",
+					runtime.NumGoroutine(), descriptors(t), goroutines, files, stacks[:runtime.Stack(stacks, true)])
 			}
 		}
 	})
