@@ -64,7 +64,7 @@ memory that is not supported here, or not by this NIC; 6 a result differs.`,
     --cert node-0.pem --key node-0.key --ca authority.pem
   peerdirect bench collective --rank 1 --peers 192.0.2.1:18632,192.0.2.2:18632 \
     --cert node-1.pem --key node-1.key --ca authority.pem`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
 	}
 	f := cmd.Flags()
@@ -93,7 +93,10 @@ memory that is not supported here, or not by this NIC; 6 a result differs.`,
 }
 
 func (b *collectiveFlags) run(cmd *cobra.Command) error {
-	var err error
+	err := positive(cmd.Flags(), "min", "max", "rounds", "duration", "timeout", "wait")
+	if err != nil {
+		return err
+	}
 	if b.o.Sizes, err = parseSizes(b.sizes); err != nil {
 		return err
 	}

@@ -31,8 +31,11 @@ Exit codes: 1 interrupted, or it failed; 2 a flag that makes no sense.`,
 		Example: `  peerdirect bench ladder
   peerdirect bench ladder --nics 8 --gbps 2 --page-size 4K --rounds 5
   peerdirect bench ladder --json`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := positive(cmd.Flags(), "nics", "gbps", "page-size", "workers", "rounds", "duration"); err != nil {
+				return err
+			}
 			o.PageSize = int(pages)
 			if err := o.Check(); err != nil {
 				return usageError{err}

@@ -51,6 +51,9 @@ names; 6 bytes came that were not sent.`,
   peerdirect bench path --ways peer-write,pinned-piped --chunk 512K --json`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if err := positive(cmd.Flags(), "min", "max", "chunk", "buffers", "depth", "rounds", "duration"); err != nil {
+				return err
+			}
 			if o.GPUs, err = gpuPair(args); err != nil {
 				return usageError{err}
 			}

@@ -49,8 +49,11 @@ not supported here, or not by this device.`,
 		Example: `  peerdirect bench registration -d embedded --max 16M --rounds 3 --hits 0,95,100
   peerdirect bench registration -d efa_0 --json
   peerdirect bench registration -d mlx5_0 --memory cuda:0 --max 16G`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := positive(cmd.Flags(), "min", "max", "rounds", "duration"); err != nil {
+				return err
+			}
 			if o.Runs < 1 || o.Each <= 0 {
 				return usageError{fmt.Errorf("--rounds %d, --duration %v: both must be above 0", o.Runs, o.Each)}
 			}

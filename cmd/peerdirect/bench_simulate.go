@@ -50,8 +50,11 @@ Exit codes: 1 interrupted, or a run that failed; 2 a flag that makes no sense.`,
   peerdirect bench simulate --nodes 57 --pattern scatter --page-size 4K
   peerdirect bench simulate --nodes 128 --pattern all --page-size 64K \
     --transfers 50                              # takes minutes`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := positive(cmd.Flags(), "nics", "gbps", "workers", "nodes", "pages", "window", "transfers", "batch", "request", "latency", "depth", "oversubscribed", "cost-factor"); err != nil {
+				return err
+			}
 			i := slices.IndexFunc(sim.Shapes(), func(s sim.Shape) bool { return s.Name == shape })
 			if i < 0 {
 				return usageError{fmt.Errorf("--shape %s: there are %s", shape, strings.Join(shapeNames(), ", "))}

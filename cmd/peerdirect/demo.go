@@ -79,6 +79,9 @@ const demoMemory = 256 << 20
 
 func (d *demoFlags) run(cmd *cobra.Command) error {
 	f := cmd.Flags()
+	if err := positive(f, "page-size", "stride", "nics", "efa"); err != nil {
+		return err
+	}
 	for _, name := range []string{"kernel", "link", "efa"} {
 		if f.Changed(name) && !d.lab {
 			return usageError{fmt.Errorf("--%s is for --lab", name)}

@@ -49,7 +49,7 @@ nothing could be shown.`,
   peerdirect devices --watch
   peerdirect devices --sysroot node7            # another machine's /sys
   peerdirect devices --json --sysroot node7 | jq '.devices[].ports[].state'`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f := cmd.Flags()
 			switch {

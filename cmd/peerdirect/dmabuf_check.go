@@ -57,7 +57,7 @@ usage; 3 no such device; 4 no permission to open it.`,
   peerdirect dmabuf check --address 0x7f0000020000 --base 0x7f0000000000 \
     --length 64K --iova 0x7f0000020000
   peerdirect dmabuf check --length 4K --json | jq '.rules[].verdict'`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f := cmd.Flags()
 			switch {

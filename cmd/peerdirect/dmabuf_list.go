@@ -51,7 +51,7 @@ page. A device of vfio that no program drives is reset by that. Nothing is
 registered with a NIC: 'peerdirect dmabuf probe' does that.`,
 		Example: `  peerdirect dmabuf list
   peerdirect dmabuf list --json | jq -r '.exporters[] | select(.available).name'`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list := collectExporters(dmabuf.Exporters())
 			if asJSON {

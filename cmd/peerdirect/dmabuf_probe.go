@@ -40,7 +40,7 @@ cell failed; 3 no RDMA device; 6 bytes differ.`,
   peerdirect dmabuf probe --embedded --exporter host
   peerdirect dmabuf probe --device mlx5_0 --exporter udmabuf --exporter cuda:0
   peerdirect dmabuf probe --json --embedded | jq '.cells[].verdict'`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			stderr := cmd.ErrOrStderr()
 			clear := func() {}

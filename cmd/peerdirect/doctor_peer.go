@@ -105,8 +105,10 @@ func (p *doctorPeer) asked(f *pflag.FlagSet) (bool, error) {
 		return true, usageError{fmt.Errorf("--ib-port %d: ports are numbered from 1", p.rc.Port)}
 	case p.gid < -1:
 		return true, usageError{fmt.Errorf("--gid-index %d: indexes begin at 0, and -1 chooses", p.gid)}
+	case p.to != "":
+		return true, checkAddress("--peer", doctorAddr(p.to))
 	}
-	return true, nil
+	return true, checkAddress("--listen", doctorAddr(p.listen))
 }
 
 // run tests the path, or is the other side of such tests.

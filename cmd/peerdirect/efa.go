@@ -81,7 +81,7 @@ device has its own.`,
   peerdirect efa serve --socket sockets --nodes 2 --devices 4 --loss 0.01
   peerdirect efa serve --socket efa.sock \
     --admin-fault CREATE_QP:RESOURCE_ALLOCATION_FAILURE:2`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
 				return usageError{err}

@@ -45,7 +45,7 @@ lay over its kernel's root.`,
 		Example: `  peerdirect lab build                          # the default kernel
   peerdirect lab build --kernel all             # every kernel the lab knows
   peerdirect lab build --with acceptance        # and what make acceptance runs`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			chosen, err := labKernels(kernels)
 			if err != nil {
@@ -142,7 +142,13 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 
 func (l *labFlags) options(cmd *cobra.Command, command []string) (lab.Options, error) {
 	o := l.o
-	var err error
+	err := positive(cmd.Flags(), "cpus", "memory", "accelerator-memory", "timeout")
+	if nodes := cmd.Flags().Lookup("nodes"); nodes != nil && err == nil {
+		err = positive(cmd.Flags(), "nodes")
+	}
+	if err != nil {
+		return o, err
+	}
 	if o.Kernel, err = lab.KernelBySeries(l.kernel); err != nil {
 		return o, usageError{err}
 	}
@@ -221,7 +227,7 @@ func newLabClean() *cobra.Command {
 		Long: `clean removes every root of the lab, whatever version of peerdirect made it, and
 says how much that freed. One that machines run on stays.`,
 		Example: `  peerdirect lab clean`,
-		Args:    cobra.NoArgs,
+		Args:    noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			freed, err := lab.Clean(cmd.Context())
 			fmt.Fprintf(cmd.OutOrStdout(), "freed %.1f GB\n", float64(freed)/1e9)
@@ -235,7 +241,7 @@ func newLabGuest() *cobra.Command {
 	return &cobra.Command{
 		Use:    "guest",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   noCommand,
 		Run: func(*cobra.Command, []string) {
 			lab.Guest()
 			os.Exit(exitFailed)

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/peerdirect/peerdirect/internal/perf"
@@ -68,6 +70,14 @@ refuses. Both print the same result.`,
 			if len(args) == 1 {
 				o.Server = args[0]
 			}
+			if err := positive(cmd.Flags(), "size", "iters", "duration", "qp", "tx-depth", "rx-depth", "post-list", "cq-mod", "mtu"); err != nil {
+				return err
+			}
+			for what, host := range map[string]string{"SERVER": o.Server, "--listen": o.Listen} {
+				if strings.Contains(host, ":") && net.ParseIP(host) == nil {
+					return usageError{fmt.Errorf("%s %s: give a host's name or address; its port goes with --port", what, host)}
+				}
+			}
 			o.Given = make(map[string]bool)
 			cmd.Flags().Visit(func(f *pflag.Flag) { o.Given[f.Name] = true })
 			return show.run(cmd, o)
@@ -85,7 +95,7 @@ func perfExamples(op perf.Op, test perf.Test) string {
 	name := fmt.Sprintf("  peerdirect perf %s %s ", op, test)
 	client := map[string]string{
 		"write bw": "-s 1M -q 4 192.0.2.1", "write lat": "-s 64 -n 10000 192.0.2.1",
-		"read bw": "-a --verify 192.0.2.1", "read lat": "-s 4K 192.0.2.1",
+		"read bw": "-q 4 --verify 192.0.2.1", "read lat": "-s 4K 192.0.2.1",
 		"send bw": "-b --report-gbits 192.0.2.1", "send lat": "-s 64 --events 192.0.2.1",
 		"atomic bw": "-q 8 --json 192.0.2.1", "atomic lat": "-D 5 192.0.2.1",
 	}[string(op)+" "+string(test)]

@@ -14,7 +14,7 @@ func newPerfBenchLab() *cobra.Command {
 		Hidden: true,
 		Example: `  peerdirect lab run --nodes 2 --cpus 1 --timeout 30m --out build/bench -- \
     peerdirect perf bench-lab --out /peerdirect/out`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Stdout, o.Log = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			return benchlab.Run(cmd.Context(), o)

@@ -18,12 +18,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	code := exitCode(err)
 	if err != nil && err.Error() != "" {
 		fmt.Fprintf(stderr, "peerdirect: %v\n", err)
 		if code == exitUsage {
-			fmt.Fprintln(stderr, "Run 'peerdirect --help', or --help after a command, for its flags.")
+			fmt.Fprintf(stderr, "Run '%s --help' for what it takes.\n", cmd.CommandPath())
 		}
 	}
 	return code
@@ -74,10 +74,18 @@ var commands = []func() *cobra.Command{
 }
 
 func noCommand(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError{fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())}
+	switch {
+	case len(args) == 0:
+		return nil
+	case !cmd.HasAvailableSubCommands():
+		return usageError{fmt.Errorf("unknown command %q for '%s'; the form is '%s'", args[0], cmd.CommandPath(), cmd.UseLine())}
 	}
-	return nil
+	cmd.SuggestionsMinimumDistance = 2 // letters
+	hint := ""
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		hint = "; did you mean " + strings.Join(like, " or ") + "?"
+	}
+	return usageError{fmt.Errorf("unknown command %q for '%s'%s", args[0], cmd.CommandPath(), hint)}
 }
 
 // markUsage makes cobra's complaints about positional arguments usage errors,
@@ -89,7 +97,7 @@ func markUsage(cmd *cobra.Command) {
 			if err == nil || errors.As(err, new(usageError)) {
 				return err
 			}
-			return usageError{err}
+			return usageError{fmt.Errorf("%w; the form is '%s'", err, c.UseLine())}
 		}
 	}
 	for _, sub := range cmd.Commands() {

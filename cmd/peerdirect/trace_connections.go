@@ -34,7 +34,7 @@ makes, and 'trace errors' shows it where the device reports it.
 		Example: `  sudo peerdirect trace connections
   sudo peerdirect trace connections --pid 4242 --events
   sudo peerdirect trace connections --json --events --duration 1m`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.checkSubject(cmd.Flags(), o.device); err != nil {
 				return usageError{err}

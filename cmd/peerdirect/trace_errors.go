@@ -42,7 +42,7 @@ WR_FLUSH_ERR is what follows another error.
 		Example: `  sudo peerdirect trace errors
   sudo peerdirect trace errors --device mlx5_0 --events
   sudo peerdirect trace errors --json --duration 1m`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.checkSubject(cmd.Flags(), o.device); err != nil {
 				return usageError{err}

@@ -47,7 +47,7 @@ begins anew.
   sudo peerdirect trace leaks --pid 4242 --interval 1m
   sudo peerdirect trace leaks --duration 5m --json
   sudo peerdirect trace leaks --listen :9750 >/dev/null`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(cmd.Flags()); err != nil {
 				return usageError{err}

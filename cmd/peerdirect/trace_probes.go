@@ -33,7 +33,7 @@ privilege; 5 a needed role has none.`,
 		Example: `  sudo peerdirect trace probes
   sudo peerdirect trace probes --purpose leaks
   sudo peerdirect trace probes --json`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			probes := ebpfprobes.Probes()
 			if cmd.Flags().Changed("purpose") {

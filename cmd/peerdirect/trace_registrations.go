@@ -48,7 +48,7 @@ passes the trace.
   sudo peerdirect trace registrations --json --interval 5s
   sudo peerdirect trace registrations --duration 2m --svg registrations.svg
   sudo peerdirect trace registrations --listen :9750 >/dev/null`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(cmd.Flags()); err != nil {
 				return usageError{err}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -120,6 +121,10 @@ func (t *transferFlags) find(stderr io.Writer, embedded **transfer.Embedded) (er
 	}
 	if t.Rail, *embedded, err = openDevices(t.device, t.rc, stderr); err != nil {
 		return err
+	}
+	if *embedded != nil && (t.rc.Port != 1 || t.gid != -1) {
+		(*embedded).Close()
+		return usageError{errors.New("--ib-port and --gid-index are for NICs of this machine: a software device has one port and one GID")}
 	}
 	if t.Rail, err = chooseRails(t.Rail, t.rails); err != nil {
 		(*embedded).Close()

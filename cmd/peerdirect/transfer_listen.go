@@ -36,13 +36,16 @@ func newTransferListen() *cobra.Command {
   # Into a GPU's memory:
   peerdirect transfer listen --listen 192.0.2.1 --memory cuda:0 \
     --token-file token`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.check(); err != nil {
 				return err
 			}
 			if limit == 0 || flags.Peers < 1 { // 0 would be the default
 				return usageError{errors.New("--max-bytes and --at-once must be above 0")}
+			}
+			if err := checkAddress("--listen", withPort(listen)); err != nil {
+				return err
 			}
 			credentials, made, err := flags.listening(withPort(listen))
 			if err != nil {

@@ -45,8 +45,8 @@ func newTransferTo() *cobra.Command {
 			if err := flags.check(); err != nil {
 				return err
 			}
-			if o.Iterations < 1 {
-				return usageError{errors.New("--iterations must be above 0")}
+			if err := positive(cmd.Flags(), "iterations", "page-size", "stride", "wait"); err != nil {
+				return err
 			}
 			if o.Layout, err = layoutOf(o.Layout, page, stride); err != nil {
 				return err
@@ -62,6 +62,9 @@ func newTransferTo() *cobra.Command {
 					return usageError{fmt.Errorf("receiver %d of %d has no address", i+1, len(peers))}
 				}
 				peers[i] = withPort(peer)
+				if err := checkAddress("receiver "+peer, peers[i]); err != nil {
+					return err
+				}
 			}
 			return transferTo(cmd, peers, o, &flags)
 		},

@@ -32,7 +32,7 @@ when it runs. Say it in a report of a mistake. --version prints the first line
 alone.`,
 		Example: `  peerdirect version
   peerdirect version --json | jq -r .commit`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r := readBuild()
 			r.BPFDigest = ebpfprobes.ObjectDigest()

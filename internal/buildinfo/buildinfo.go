@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -73,11 +72,11 @@ func (r *Report) add(release string, info *debug.BuildInfo) {
 	switch {
 	case release != "":
 	case tagged.MatchString(module):
-		r.Version = strings.TrimPrefix(module, "v")
+		r.Version = module
 	case len(r.Commit) >= 12:
 		r.Version = "devel-" + r.Commit[:12]
 	case module != "" && module != "(devel)":
-		r.Version = strings.TrimPrefix(module, "v")
+		r.Version = module
 	}
 }
 

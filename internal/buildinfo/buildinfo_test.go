@@ -15,12 +15,12 @@ func TestVersionByBuild(t *testing.T) {
 		release, module string
 		settings        []debug.BuildSetting
 	}{
-		"1.4.0":                             {"1.4.0", "v1.3.0", []debug.BuildSetting{commit}},
-		"1.3.0":                             {"", "v1.3.0", []debug.BuildSetting{commit}},
-		"1.3.0-rc1":                         {"", "v1.3.0-rc1", nil},
-		"devel-0123456789ab":                {"", "v1.3.1-0.20260102030405-0123456789ab+dirty", []debug.BuildSetting{commit}},
-		"0.0.0-20260102030405-0123456789ab": {"", "v0.0.0-20260102030405-0123456789ab", nil},
-		"devel":                             {"", "(devel)", nil},
+		"1.4.0":                              {"1.4.0", "v1.3.0", []debug.BuildSetting{commit}},
+		"v1.3.0":                             {"", "v1.3.0", []debug.BuildSetting{commit}},
+		"v1.3.0-rc1":                         {"", "v1.3.0-rc1", nil},
+		"devel-0123456789ab":                 {"", "v1.3.1-0.20260102030405-0123456789ab+dirty", []debug.BuildSetting{commit}},
+		"v0.0.0-20260102030405-0123456789ab": {"", "v0.0.0-20260102030405-0123456789ab", nil},
+		"devel":                              {"", "(devel)", nil},
 	} {
 		r := Report{Version: "devel"}
 		if c.release != "" {

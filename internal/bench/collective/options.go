@@ -168,8 +168,12 @@ func (p *Place) check() error {
 		return fmt.Errorf("--rank %d: with %d --peers it is 0 to %d", p.Rank, len(p.Peers), len(p.Peers)-1)
 	}
 	for i, addr := range p.Peers {
-		if _, _, err := net.SplitHostPort(addr); err != nil {
-			return fmt.Errorf("--peers: node %d: %w", i, err)
+		host, port, err := net.SplitHostPort(addr)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil || host == "" { // which would be every node itself
+			return fmt.Errorf("--peers: node %d: %q is no address: give HOST:PORT, with a port up to 65535", i, addr)
 		}
 	}
 	if p.Wait == 0 {
