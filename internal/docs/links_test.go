@@ -1,12 +1,15 @@
 package docs
 
 import (
+	"flag"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
 	"testing"
 )
+
+var update = flag.Bool("update", false, "write the tables of docs instead of comparing")
 
 // tree is the project's.
 var tree = os.DirFS("../..")

@@ -27,7 +27,7 @@ func housePicture() string {
 
 	c.box("box", 20, 336, 860, 128)
 	c.text("head", "start", 36, 360, "instruments and objects")
-	c.text("small", "end", 864, 360, "none of verbs, dmabuf, pci, ebpfprobes knows another")
+	c.text("small", "end", 864, 360, "verbs, dmabuf, pci know nothing of each other; ebpfprobes asks verbs/nldev for names")
 	room("part", 36, 374, 130, "efa", "SRD and UD")
 	room("part", 180, 374, 160, "verbs", "libibverbs")
 	room("part", 354, 374, 150, "dmabuf", "exporters, rules")
@@ -37,7 +37,7 @@ func housePicture() string {
 
 	c.box("box", 20, 492, 860, 50)
 	c.text("head", "start", 36, 522, "below")
-	c.text("code", "middle", 480, 514, "efa/wire   efa/device   efa/vfiouser   internal/dl   internal/errname   internal/umem   …")
+	c.text("code", "middle", 480, 514, "efa/wire  efa/device  efa/vfiouser  internal/dl  internal/errname  internal/umem  …")
 	c.text("small", "middle", 480, 532, "formats; the software EFA device; shared libraries at run time")
 	for _, y := range []int{84, 308, 464} {
 		c.arrow("line", "M450 "+itoa(y)+"v27")
@@ -47,21 +47,22 @@ func housePicture() string {
 
 // writePicture follows one WRITE from the program to the doorbell.
 func writePicture() string {
-	c := &canvas{width: 900, height: 500}
+	c := &canvas{width: 900, height: 548}
 	steps := [][4]string{
-		{"program", "Peer.Write(Move)", "pages of a region, and where they go", "any goroutine"},
-		{"transfer/engine", "cut into pieces", "each at most MaxPiece; shares for rails and workers", "the caller's goroutine"},
-		{"transfer/engine", "worker's queue", "one lock-free hand-over; no other state is shared", "worker's thread"},
-		{"transfer", "Rail.Post(batch)", "pieces become requests: lkey, address, rkey, id", "worker's thread"},
-		{"efa, verbs", "work entries", "efa: 64 or 128 bytes stored in the ring, in Go; verbs: one C call a batch", "worker's thread"},
-		{"device", "doorbell", "one store for all entries of the batch", "the NIC reads on"},
-		{"transfer", "Rail.Poll", "completions, in any order; credits come back", "worker's thread"},
-		{"transfer/engine", "notice", "posted when all pieces have completed: an immediate that the peer counts", "the peer's worker"},
+		{"program", "Peer.Write(Move)", "pages or segments of a region, and where they go in the peer's", "any goroutine"},
+		{"transfer/engine", "jobs", "checked against the grant; a share for each worker that has rails to the peer", "the caller's goroutine"},
+		{"transfer/engine", "worker's queue", "one channel; state that is written belongs to one worker only", "hand-over"},
+		{"transfer/engine", "pieces, staged", "at most MaxPiece bytes, to a rail that is near and has room; up to Batch requests", "worker's thread"},
+		{"transfer", "Rail.Post(batch)", "requests: local key and address, remote key and address, id", "worker's thread"},
+		{"efa, verbs", "work entries", "efa: stored in the ring, in Go; verbs: one call into C a batch", "worker's thread"},
+		{"NIC", "doorbell", "one store for all entries of the batch; from here on the NIC reads memory by itself", ""},
+		{"transfer", "Rail.Poll", "completions, in any order; what failed waits for the fence, and goes by another rail", "worker's thread"},
+		{"transfer/engine", "notice", "posted when all pieces have completed: an immediate, which the peer counts once", "the peer's worker"},
 	}
 	for i, s := range steps {
 		y := 20 + 58*i
 		class := "part"
-		if i == 5 {
+		if i == 6 {
 			class = "hot"
 		}
 		c.text("code", "end", 150, y+28, s[0])
