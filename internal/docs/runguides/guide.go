@@ -21,6 +21,9 @@ type step struct {
 
 // title names a step in what is printed.
 func (s *step) title() string {
+	if s.file != "" {
+		return fmt.Sprintf("%s:%d %s: the file %s", s.File, s.Line, s.place, s.file)
+	}
 	first := "…"
 	for line := range strings.Lines(s.Text) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
