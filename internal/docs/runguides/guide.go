@@ -52,8 +52,12 @@ var lab = []machines{
 
 const (
 	onHost     = "host"
+	callsLab   = "lab"
 	onHardware = "hardware"
 )
+
+// here tells whether a step runs on this machine.
+func (s *step) here() bool { return s.place == onHost || s.place == callsLab }
 
 // steps gives those of a guide: every block whose fence has a place behind it.
 func steps(file, text string) ([]step, error) {
@@ -63,7 +67,7 @@ func steps(file, text string) ([]step, error) {
 			continue
 		}
 		s := step{Block: b, place: b.Words[0]}
-		if s.place != onHost && s.place != onHardware && !slices.ContainsFunc(lab, func(m machines) bool { return slices.Contains(m.places, s.place) }) {
+		if !s.here() && s.place != onHardware && !slices.ContainsFunc(lab, func(m machines) bool { return slices.Contains(m.places, s.place) }) {
 			return nil, fmt.Errorf("%s:%d: no place is named %q", file, b.Line, s.place)
 		}
 		for _, w := range b.Words[1:] {

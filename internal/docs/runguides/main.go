@@ -2,8 +2,9 @@
 // in order, on this machine or in the lab's, and holds what they print and how they end
 // against what the guide says. scripts/guides calls it.
 //
-// A block's fence has the place behind the language: host, hardware (which is not run,
-// and named at the end), or a machine of the lab:
+// A block's fence has the place behind the language: host, lab (on the host, where it
+// starts machines itself), hardware (which is not run, and named at the end), or a
+// machine of the lab:
 //
 //	rxe            one with an rxe device and an accelerator
 //	node0, node1   two of them that reach each other, without accelerators

@@ -38,7 +38,7 @@ func (r *runner) run(ctx context.Context) error {
 	var kinds []int // of machines, in the order of their first steps
 	for i := range r.steps {
 		s := &r.steps[i]
-		if s.place == onHost {
+		if s.place == onHost || s.place == callsLab && !r.hostOnly {
 			if err := r.host(ctx, s, i); err != nil {
 				return err
 			}
