@@ -17,6 +17,7 @@ type step struct {
 	file  string           // the block is written to this file instead of run
 	want  []*regexp.Regexp // found in the output, in this order
 	exit  int
+	tries int // how often it is run, 2 s apart, until it exits so
 }
 
 // title names a step in what is printed.
@@ -88,8 +89,9 @@ func steps(file, text string) ([]step, error) {
 	return all, nil
 }
 
-// expect reads the lines "# prints: REGEXP" and "# exits: N".
+// expect reads the lines "# prints: REGEXP", "# exits: N" and "# tries: N".
 func (s *step) expect() error {
+	s.tries = 1
 	for line := range strings.Lines(s.Text) {
 		line = strings.TrimSpace(line)
 		if pattern, ok := strings.CutPrefix(line, "# prints: "); ok {
@@ -99,12 +101,14 @@ func (s *step) expect() error {
 			}
 			s.want = append(s.want, re)
 		}
-		if code, ok := strings.CutPrefix(line, "# exits: "); ok {
-			n, err := strconv.Atoi(code)
-			if err != nil {
-				return fmt.Errorf("%s:%d: %w", s.File, s.Line, err)
+		for prefix, to := range map[string]*int{"# exits: ": &s.exit, "# tries: ": &s.tries} {
+			if number, ok := strings.CutPrefix(line, prefix); ok {
+				n, err := strconv.Atoi(number)
+				if err != nil {
+					return fmt.Errorf("%s:%d: %w", s.File, s.Line, err)
+				}
+				*to = n
 			}
-			s.exit = n
 		}
 	}
 	return nil

@@ -7,13 +7,13 @@ import (
 )
 
 func TestSteps(t *testing.T) {
-	const text = "```sh\nnot run\n```\n```sh host\n# a comment\ntrue # prints: not this\n# prints: ^a$\n# prints: b+\n# exits: 3\n```\n" +
+	const text = "```sh\nnot run\n```\n```sh host\n# a comment\ntrue # prints: not this\n# prints: ^a$\n# prints: b+\n# exits: 3\n# tries: 2\n```\n" +
 		"```go host file=main.go\npackage main\n```\n```sh hardware\nrm x\n```\n```sh efa1\ntrue\n```\n```text\nx\n```\n"
 	all, err := steps("x.md", text)
 	if err != nil || len(all) != 4 {
 		t.Fatalf("%d steps: %v", len(all), err)
 	}
-	if s := all[0]; s.place != onHost || s.exit != 3 || len(s.want) != 2 || s.title() != "x.md:5 host: true # prints: not this" {
+	if s := all[0]; s.place != onHost || s.exit != 3 || s.tries != 2 || len(s.want) != 2 || s.title() != "x.md:5 host: true # prints: not this" {
 		t.Errorf("%+v, %s", s, s.title())
 	}
 	if all[1].file != "main.go" || all[2].place != onHardware || all[3].place != "efa1" {
@@ -28,7 +28,7 @@ func TestSteps(t *testing.T) {
 		t.Error("another exit status passes")
 	}
 	for _, wrong := range []string{"```sh elsewhere\nx\n```", "```go host\nx\n```", "```sh host now\nx\n```", "```sh rxe file=x\nx\n```",
-		"```sh host\n# prints: (\n```", "```sh host\n# exits: many\n```"} {
+		"```sh host\n# prints: (\n```", "```sh host\n# exits: many\n```", "```sh host\n# tries: x\n```"} {
 		if _, err := steps("x.md", wrong+"\n"); err == nil {
 			t.Errorf("%q is taken", wrong)
 		}

@@ -17,6 +17,8 @@
 //
 //	# prints: REGEXP   is in the output; several in this order
 //	# exits: N         the block's exit status, else 0
+//	# tries: N         in the lab it is run so often, 2 s apart, until it exits so: for
+//	                   what a reader does when the other machine is ready
 //
 // All run in one folder, which machines of the lab share. Variables: SRC is the clone,
 // NODE0 and NODE1 the addresses of the machines.

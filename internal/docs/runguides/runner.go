@@ -133,7 +133,8 @@ func (r *runner) lab(ctx context.Context, m machines) error {
 				if err := os.WriteFile(filepath.Join(r.dir, name+".sh"), []byte(script(s)), 0o644); err != nil {
 					return err
 				}
-				fmt.Fprintf(&b, "sh /peerdirect/out/%s.sh >/peerdirect/out/%s.log 2>&1 </dev/null\necho $? >/peerdirect/out/%s.exit\n", name, name, name)
+				fmt.Fprintf(&b, "for try in $(seq %d); do\n\tsh /peerdirect/out/%s.sh >/peerdirect/out/%[2]s.log 2>&1 </dev/null\n\tstatus=$?\n"+
+					"\t[ $status = %d ] || [ $try = %[1]d ] && break\n\tsleep 2\ndone\necho $status >/peerdirect/out/%[2]s.exit\n", s.tries, name, s.exit)
 			}
 		}
 		if err := os.WriteFile(filepath.Join(r.dir, fmt.Sprintf("%s%d.sh", m.places[0], node)), []byte(b.String()), 0o644); err != nil {
