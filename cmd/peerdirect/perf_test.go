@@ -26,7 +26,7 @@ func TestPerfUsage(t *testing.T) {
 		"perf write rate":                         "rate",
 		"perf write bw a b":                       "at most 1",
 		"perf write bw -s 12Q":                    "12Q",
-		"perf write bw -D 1 -n 5":            "exclude",
+		"perf write bw -D 1 -n 5":                 "exclude",
 		"perf write bw -D never":                  "never",
 		"perf write bw -T 0":                      "above 0",
 		"perf write lat -q 2":                     "one queue pair",

@@ -101,4 +101,3 @@ func bare(decl ast.Decl) ast.Decl {
 	})
 	return decl
 }
-
