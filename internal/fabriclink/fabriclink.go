@@ -5,7 +5,6 @@ package fabriclink
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/peerdirect/peerdirect/efa/device"
+	"github.com/peerdirect/peerdirect/internal/admit"
 	"github.com/peerdirect/peerdirect/transfer/control"
 )
 
@@ -102,8 +102,6 @@ func accept(ctx context.Context, via *control.Conn, kind control.Type) (net.Conn
 		return nil, err
 	}
 	defer l.Close()
-	stop := context.AfterFunc(ctx, func() { l.Close() })
-	defer stop()
 	o := offer{Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: rand.Text()}
 	b, err := json.Marshal(o)
 	if err == nil {
@@ -112,16 +110,5 @@ func accept(ctx context.Context, via *control.Conn, kind control.Type) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return nil, err
-		}
-		var got [tokenSize]byte
-		conn.SetReadDeadline(time.Now().Add(tokenTime))
-		if _, err := io.ReadFull(conn, got[:]); err == nil && subtle.ConstantTimeCompare(got[:], []byte(o.Token)) == 1 {
-			return conn, nil
-		}
-		conn.Close() // a stranger
-	}
+	return admit.One(ctx, l, []byte(o.Token))
 }

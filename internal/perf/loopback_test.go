@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"runtime"
@@ -299,40 +298,22 @@ func TestNothingIsLeftOpen(t *testing.T) {
 	}
 }
 
-// A stranger on the data port is not taken for a queue's connection.
-func TestStrangersAreTurnedAway(t *testing.T) {
+// A connection that is too many, or of a queue that there is not, is not taken.
+func TestEachQueueHasOneConnection(t *testing.T) {
 	side := newTCPSide(&Options{Timeout: time.Second})
 	side.conns = make([]*net.TCPConn, 2)
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	token := []byte("0123456789abcdef")
 	for _, c := range []struct {
-		says string
-		ok   bool
+		index        string
+		mine, enough bool
 	}{
-		{"0123456789abcdeF\x00\x00\x00\x00", false},
-		{"short", false},
-		{"0123456789abcdef\x00\x00\x00\x01", true},
-		{"0123456789abcdef\x00\x00\x00\x01", false}, // taken
-		{"0123456789abcdef\x00\x00\x00\x02", false},
+		{"\x00\x00\x00\x01", true, false},
+		{"\x00\x00\x00\x01", false, false},
+		{"\x00\x00\x00\x02", false, false},
+		{"\xff\xff\xff\xff", false, false},
+		{"\x00\x00\x00\x00", true, true},
 	} {
-		out, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
+		if mine, enough := side.adopt(new(net.TCPConn), []byte(c.index)); mine != c.mine || enough != c.enough {
+			t.Errorf("%q: %v, %v", c.index, mine, enough)
 		}
-		io.WriteString(out, c.says)
-		out.(*net.TCPConn).CloseWrite()
-		in, err := l.AcceptTCP()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ok := side.adopt(t.Context(), in, token); ok != c.ok {
-			t.Errorf("%q: %v", c.says, ok)
-		}
-		out.Close()
-		in.Close()
 	}
 }

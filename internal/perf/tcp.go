@@ -9,18 +9,17 @@ import "C"
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
-	"time"
 	"unsafe"
 
+	"github.com/peerdirect/peerdirect/internal/admit"
 	"github.com/peerdirect/peerdirect/verbs"
 )
 
@@ -53,9 +52,10 @@ func (t *tcpSide) check(w *Workload) error {
 	return nil
 }
 
-// tokenSize is the length of what proves a data connection to belong to the
-// conversation.
-const tokenSize = 16
+const (
+	tokenSize = 16 // bytes of what proves a data connection to belong to the conversation
+	indexSize = 4  // and of the queue's number behind it
+)
 
 func (t *tcpSide) connect(ctx context.Context, s *session) error {
 	t.lay = newLayout(&t.o.Workload)
@@ -120,38 +120,20 @@ func (t *tcpSide) accept(ctx context.Context, s *session) error {
 		return err
 	}
 	return s.within(ctx, func(ctx context.Context) error {
-		stop := context.AfterFunc(ctx, func() { l.Close() })
-		defer stop()
-		for missing := len(t.conns); missing > 0; {
-			c, err := l.Accept()
-			if err != nil {
-				return errors.Join(ctx.Err(), fmt.Errorf("data connections: %w", err))
-			}
-			if !t.adopt(ctx, c.(*net.TCPConn), own.Token) {
-				c.Close() // a stranger
-				continue
-			}
-			missing--
+		if err := admit.Each(ctx, l, own.Token, indexSize, t.adopt); err != nil {
+			return fmt.Errorf("data connections: %w", err)
 		}
 		return nil
 	})
 }
 
-// adopt takes a connection that shows the token and a free index.
-func (t *tcpSide) adopt(ctx context.Context, c *net.TCPConn, token []byte) bool {
-	const patience = 2 * time.Second
-	c.SetReadDeadline(time.Now().Add(min(patience, t.o.Timeout)))
-	defer c.SetReadDeadline(time.Time{})
-	var got [tokenSize + 4]byte
-	if _, err := io.ReadFull(c, got[:]); err != nil || ctx.Err() != nil {
-		return false
+// adopt takes a connection for a queue that has none, until all have.
+func (t *tcpSide) adopt(c net.Conn, index []byte) (mine, enough bool) {
+	i := binary.BigEndian.Uint32(index)
+	if mine = i < uint32(len(t.conns)) && t.conns[i] == nil; mine {
+		t.conns[i] = c.(*net.TCPConn)
 	}
-	i := binary.BigEndian.Uint32(got[tokenSize:])
-	if subtle.ConstantTimeCompare(got[:tokenSize], token) == 0 || i >= uint32(len(t.conns)) || t.conns[i] != nil {
-		return false
-	}
-	t.conns[i] = c
-	return true
+	return mine, !slices.Contains(t.conns, nil)
 }
 
 func (t *tcpSide) prepare(s *session, size int) error {

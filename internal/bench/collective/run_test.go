@@ -3,7 +3,6 @@ package collective
 import (
 	"context"
 	"errors"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -180,41 +179,6 @@ func TestStrangers(t *testing.T) {
 	}
 	if err := errors.Join(c.run(c.within, 2)[2], <-twice, (<-ended)[0]); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestStrangerOnTCP: who does not have the secret is closed, and takes nobody's place.
-func TestStrangerOnTCP(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	secret := []byte(strings.Repeat("s", secretSize))
-	dial := func(b []byte) net.Conn {
-		conn, err := net.Dial("tcp", l.Addr().String())
-		if err == nil {
-			_, err = conn.Write(b)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		return conn
-	}
-	stranger := dial([]byte(strings.Repeat("x", secretSize)))
-	friend := dial(secret)
-	conn, err := acceptOne(t.Context(), l, secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if conn.RemoteAddr().String() != friend.LocalAddr().String() {
-		t.Error("not the one with the secret")
-	}
-	stranger.SetReadDeadline(time.Now().Add(patience))
-	if n, err := stranger.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) || n > 0 {
-		t.Errorf("the stranger read %d bytes: %v", n, err)
 	}
 }
 

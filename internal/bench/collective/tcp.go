@@ -3,14 +3,13 @@ package collective
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"sync"
 	"time"
 
+	"github.com/peerdirect/peerdirect/internal/admit"
 	"github.com/peerdirect/peerdirect/transfer/engine"
 )
 
@@ -49,8 +48,6 @@ func joinTCP(ctx context.Context, host string, prev, next *engine.Peer, rank, si
 		return t, err
 	}
 	defer l.Close()
-	stop := context.AfterFunc(ctx, func() { l.Close() })
-	defer stop()
 	secret := make([]byte, secretSize)
 	rand.Read(secret)
 	if err := prev.Send(ctx, append(secret[:secretSize:secretSize], l.Addr().String()...)); err != nil {
@@ -59,7 +56,7 @@ func joinTCP(ctx context.Context, host string, prev, next *engine.Peer, rank, si
 	accepted := make(chan error, 1)
 	go func() {
 		var err error
-		t.prev, err = acceptOne(ctx, l, secret)
+		t.prev, err = admit.One(ctx, l, secret)
 		accepted <- err
 	}()
 	dial := func() error {
@@ -82,52 +79,6 @@ func joinTCP(ctx context.Context, host string, prev, next *engine.Peer, rank, si
 	}
 	return t, errors.Join(err, <-accepted)
 }
-
-// acceptOne waits for who has the secret. Others are closed without a word; those that
-// say nothing keep out nobody who does.
-func acceptOne(ctx context.Context, l net.Listener, secret []byte) (conn net.Conn, err error) {
-	proving, end := context.WithCancel(ctx)
-	found := make(chan net.Conn)
-	failed := make(chan error, 1)
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				failed <- err
-				return
-			}
-			all.Go(func() {
-				stop := context.AfterFunc(proving, func() { c.Close() })
-				c.SetDeadline(time.Now().Add(provingTime))
-				got := make([]byte, secretSize)
-				_, err := io.ReadFull(c, got)
-				if stop() && err == nil && subtle.ConstantTimeCompare(got, secret) == 1 {
-					select {
-					case found <- c:
-						return
-					case <-proving.Done():
-					}
-				}
-				c.Close()
-			})
-		}
-	})
-	select {
-	case conn = <-found:
-	case err = <-failed:
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-	}
-	l.Close()
-	end()
-	all.Wait()
-	return conn, err
-}
-
-// provingTime is how long a connection may take to show the secret.
-const provingTime = time.Second
 
 // close closes the connections: what they could tell of was told by the operations.
 func (t *tcpRing) close() {
