@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"syscall"
 
 	"github.com/peerdirect/peerdirect/internal/errname"
@@ -42,20 +41,7 @@ type Error struct {
 	Detail string // cause and remedy, where known
 }
 
-func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Op)
-	if e.Object != "" {
-		fmt.Fprintf(&b, " on %s", e.Object)
-	}
-	if e.Err != nil {
-		fmt.Fprintf(&b, ": %s", errname.Text(e.Err))
-	}
-	if e.Detail != "" {
-		fmt.Fprintf(&b, ": %s", e.Detail)
-	}
-	return b.String()
-}
+func (e *Error) Error() string { return errname.Sentence(e.Op, e.Object, e.Err, e.Detail) }
 
 func (e *Error) Unwrap() error { return e.Err }
 

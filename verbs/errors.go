@@ -2,9 +2,7 @@ package verbs
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"strings"
 	"syscall"
 
 	"github.com/peerdirect/peerdirect/internal/errname"
@@ -36,20 +34,7 @@ type Error struct {
 	Detail string // cause and remedy, where known
 }
 
-func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Verb)
-	if e.Object != "" {
-		fmt.Fprintf(&b, " on %s", e.Object)
-	}
-	if e.Err != nil {
-		fmt.Fprintf(&b, ": %s", errname.Text(e.Err))
-	}
-	if e.Detail != "" {
-		fmt.Fprintf(&b, ": %s", e.Detail)
-	}
-	return b.String()
-}
+func (e *Error) Error() string { return errname.Sentence(e.Verb, e.Object, e.Err, e.Detail) }
 
 func (e *Error) Unwrap() error { return e.Err }
 

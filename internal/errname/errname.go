@@ -2,7 +2,9 @@
 package errname
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"syscall"
 
@@ -34,10 +36,15 @@ func Of(e syscall.Errno) string {
 }
 
 // Text is an error's text, and the name of a number besides: "cannot allocate memory
-// (ENOMEM)".
+// (ENOMEM)", also where package os names the system call that gave it.
 func Text(err error) string {
+	if call, ok := err.(*os.SyscallError); ok {
+		err = call.Err
+	}
 	e, ok := err.(syscall.Errno)
 	switch {
+	case err == context.DeadlineExceeded:
+		return "the deadline has passed"
 	case !ok:
 		return err.Error()
 	case e == NotSupported:
@@ -46,4 +53,19 @@ func Text(err error) string {
 		return e.Error()
 	}
 	return fmt.Sprintf("%s (%s)", e.Error(), Of(e))
+}
+
+// Sentence is what an operation's error says: "OP on OBJECT: TEXT: DETAIL", of which
+// only the first need be there.
+func Sentence(op, object string, err error, detail string) string {
+	if object != "" {
+		op += " on " + object
+	}
+	if err != nil {
+		op += ": " + Text(err)
+	}
+	if detail != "" {
+		op += ": " + detail
+	}
+	return op
 }

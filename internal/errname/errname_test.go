@@ -1,7 +1,9 @@
 package errname
 
 import (
+	"context"
 	"errors"
+	"os"
 	"syscall"
 	"testing"
 )
@@ -19,12 +21,26 @@ func TestNames(t *testing.T) {
 		{syscall.Errno(4000), "errno 4000", "errno 4000"},
 		{syscall.Errno(0), "0", "errno 0"},
 		{errors.New("broken"), "", "broken"},
+		{os.NewSyscallError("connect", syscall.ECONNREFUSED), "", "connection refused (ECONNREFUSED)"},
+		{context.DeadlineExceeded, "", "the deadline has passed"},
 	} {
 		if got := Text(c.err); got != c.text {
 			t.Errorf("%v: %q, want %q", c.err, got, c.text)
 		}
 		if e, ok := c.err.(syscall.Errno); ok && Of(e) != c.name {
 			t.Errorf("%d: %q, want %q", int(e), Of(e), c.name)
+		}
+	}
+}
+
+func TestSentence(t *testing.T) {
+	for want, got := range map[string]string{
+		"ibv_reg_mr": Sentence("ibv_reg_mr", "", nil, ""),
+		"ibv_reg_mr on rxe0 pd 3: cannot allocate memory (ENOMEM): memlock": Sentence("ibv_reg_mr", "rxe0 pd 3", syscall.ENOMEM, "memlock"),
+		"post: queue full": Sentence("post", "", nil, "queue full"),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -1,13 +1,11 @@
 package control
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
-	"os"
 	"strings"
 	"syscall"
 	"unicode"
@@ -73,13 +71,7 @@ func isClass(err error) bool {
 }
 
 func errText(err error) string {
-	if call, ok := err.(*os.SyscallError); ok {
-		err = call.Err
-	}
-	switch {
-	case err == context.DeadlineExceeded:
-		return "the deadline has passed"
-	case err == ErrClosed:
+	if err == ErrClosed {
 		return "closed by this side"
 	}
 	return errname.Text(err)

@@ -1,10 +1,8 @@
 package exchange
 
 import (
-	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"strings"
 	"syscall"
 	"unicode"
@@ -51,7 +49,7 @@ func (e *Error) Error() string {
 	}
 	// A detail says all there is to say of a class of this package.
 	if e.Err != nil && (e.Detail == "" || !isClass(e.Err)) {
-		b.WriteString(": " + errText(e.Err))
+		b.WriteString(": " + errname.Text(e.Err))
 	}
 	if e.Detail != "" {
 		b.WriteString(": " + e.Detail)
@@ -63,16 +61,6 @@ func (e *Error) Unwrap() error { return e.Err }
 
 func isClass(err error) bool {
 	return err == ErrProtocol || err == ErrVersion || err == ErrMismatch || err == ErrPeerGone
-}
-
-func errText(err error) string {
-	if call, ok := err.(*os.SyscallError); ok {
-		err = call.Err
-	}
-	if err == context.DeadlineExceeded {
-		return "the deadline has passed"
-	}
-	return errname.Text(err)
 }
 
 // Class is what kind of failure a peer reports: the exit codes of the command

@@ -43,12 +43,12 @@ func TestErrors(t *testing.T) {
 		{
 			"no permission", refusing(unix.EPERM, ""),
 			func(c *Client) error { return c.AddLink(t.Context(), "rxe1", "rxe", "eth0") },
-			ErrPermission, "nldev: rxe1: add the link: operation not permitted; this needs CAP_NET_ADMIN: run it as root",
+			ErrPermission, "nldev: rxe1: add the link: operation not permitted (EPERM); this needs CAP_NET_ADMIN: run it as root",
 		},
 		{
 			"no such device", refusing(unix.EPERM, ""),
 			func(c *Client) error { _, err := c.Device(t.Context(), "mlx5_0"); return err },
-			ErrNoDevice, "nldev: mlx5_0: read the state: no such device; there are: rxe0",
+			ErrNoDevice, "nldev: mlx5_0: read the state: no such device (ENODEV); there are: rxe0",
 		},
 		{
 			"no device at all", replies{abi.RDMA_NLDEV_CMD_GET: nil}.kernel,
@@ -63,12 +63,12 @@ func TestErrors(t *testing.T) {
 		{
 			"a command that the kernel does not know", refusing(unix.EINVAL, ""),
 			func(c *Client) error { _, err := c.FRMRPools(t.Context(), Filter{}); return err },
-			ErrUnsupported, "nldev: rxe0: list pools of memory regions: operation not supported: this kernel has no pools of memory regions (7.2 has)",
+			ErrUnsupported, "nldev: rxe0: list pools of memory regions: operation not supported (EOPNOTSUPP): this kernel has no pools of memory regions (7.2 has)",
 		},
 		{
 			"a device that goes while it is asked about", gone(),
 			func(c *Client) error { _, err := c.QPs(t.Context(), Filter{Device: "rxe0"}); return err },
-			ErrNoDevice, "nldev: rxe0: list queue pairs: no such device: the device has gone",
+			ErrNoDevice, "nldev: rxe0: list queue pairs: no such device (ENODEV): the device has gone",
 		},
 		{
 			"the same when all are asked about", gone(),
@@ -83,17 +83,17 @@ func TestErrors(t *testing.T) {
 		{
 			"a port that is not there", refusing(unix.EINVAL, ""),
 			func(c *Client) error { _, err := c.Counters(t.Context(), "rxe0", 2); return err },
-			unix.EINVAL, "nldev: rxe0: read the counters: invalid argument: it has no port 2; the last is 1",
+			unix.EINVAL, "nldev: rxe0: read the counters: invalid argument (EINVAL): it has no port 2; the last is 1",
 		},
 		{
 			"the kernel's own words", refusing(unix.EBUSY, "Device is shared"),
 			func(c *Client) error { return c.SetNamespace(t.Context(), "rxe0", 5) },
-			unix.EBUSY, "nldev: rxe0: change the network namespace: device or resource busy: Device is shared",
+			unix.EBUSY, "nldev: rxe0: change the network namespace: device or resource busy (EBUSY): Device is shared",
 		},
 		{
 			"a setting that the kernel does not know", refusing(unix.EINVAL, "Unknown attribute type"),
 			func(c *Client) error { return c.SetPrivilegedQKey(t.Context(), true) },
-			ErrUnsupported, "nldev: set the queue key mode: operation not supported: this kernel has no such setting",
+			ErrUnsupported, "nldev: set the queue key mode: operation not supported (EOPNOTSUPP): this kernel has no such setting",
 		},
 		{
 			"a malformed answer", replies{abi.RDMA_NLDEV_CMD_GET: {attrs(nil).uint8(abi.RDMA_NLDEV_ATTR_DEV_INDEX, 1)}}.kernel,

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/peerdirect/peerdirect/internal/errname"
 )
 
 // The classes of errors that callers tell apart, for errors.Is.
@@ -40,7 +42,7 @@ func (e *Error) Error() string {
 	b.WriteString(e.Op)
 	switch {
 	case e.Errno != 0:
-		b.WriteString(": " + e.Errno.Error())
+		b.WriteString(": " + errname.Text(e.Errno))
 	case e.Err != nil:
 		b.WriteString(": " + e.Err.Error())
 	}

@@ -79,7 +79,7 @@ func TestLinks(t *testing.T) {
 		return refuse(request, unix.EIO, "")
 	})
 	got, err := c.Links(t.Context(), "")
-	if want := "nldev: smi0: list links: input/output error"; err == nil || err.Error() != want {
+	if want := "nldev: smi0: list links: input/output error (EIO)"; err == nil || err.Error() != want {
 		t.Errorf("error is %v, not %s", err, want)
 	}
 	check(t, got, nil, []Link{{
