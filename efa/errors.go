@@ -50,6 +50,9 @@ func (e *Error) Unwrap() error { return e.Err }
 func failed(op, object string, err error, detail string) error {
 	if err == nil || err == syscall.Errno(0) {
 		err = syscall.EIO
+		if detail == "" {
+			detail = "the driver or its library gave no error number"
+		}
 	}
 	return &Error{Op: op, Object: object, Err: err, Detail: detail}
 }

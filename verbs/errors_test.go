@@ -49,12 +49,12 @@ func TestErrorsMatchTheirClass(t *testing.T) {
 
 func TestErrorsReadAsOneLine(t *testing.T) {
 	for want, err := range map[string]error{
-		"ibv_reg_mr on rxe0 pd 3: cannot allocate memory (ENOMEM): raise the limit":                                 failed("ibv_reg_mr", "rxe0 pd 3", syscall.ENOMEM, "raise the limit"),
-		"ibv_fork_init: invalid argument (EINVAL)":                                                                  failed("ibv_fork_init", "", syscall.EINVAL, ""),
-		"ibv_x: input/output error (EIO)":                                                                           failed("ibv_x", "", nil, ""),
-		"ibv_y: input/output error (EIO)":                                                                           failed("ibv_y", "", syscall.Errno(0), ""),
-		"ibv_z: not supported (ENOTSUPP, kernel-internal error 524)":                                                code("ibv_z", "", 524, ""),
-		"ibv_w: errno 4000":                                                                                         code("ibv_w", "", 4000, ""),
+		"ibv_reg_mr on rxe0 pd 3: cannot allocate memory (ENOMEM): raise the limit":       failed("ibv_reg_mr", "rxe0 pd 3", syscall.ENOMEM, "raise the limit"),
+		"ibv_fork_init: invalid argument (EINVAL)":                                        failed("ibv_fork_init", "", syscall.EINVAL, ""),
+		"ibv_x: input/output error (EIO): the driver or its library gave no error number": failed("ibv_x", "", nil, ""),
+		"ibv_y: input/output error (EIO): the driver or its library gave no error number": failed("ibv_y", "", syscall.Errno(0), ""),
+		"ibv_z: not supported (ENOTSUPP, kernel-internal error 524)":                      code("ibv_z", "", 524, ""),
+		"ibv_w: errno 4000": code("ibv_w", "", 4000, ""),
 		"ibv_query_gid_ex on a: unsupported operation: not in the libibverbs that is loaded":                        unsupported("ibv_query_gid_ex", "a"),
 		"work request 7 on qp 18: REM_ACCESS_ERR: the peer's key, range or permission is wrong (vendor error 0x88)": &CompletionError{ID: 7, QPN: 18, Status: StatusRemoteAccess, VendorErr: 0x88},
 	} {
