@@ -113,14 +113,15 @@ func minorOf(information string) (string, bool) {
 
 // node judges one. Of a capture only whether it is there can be told.
 func (s *System) node(n node) Finding {
-	f := Finding{Subject: "/" + n.name, Summary: "it is there", Evidence: []string{n.what}}
+	f := Finding{Subject: "/" + n.name, Summary: "it is there: " + n.what}
 	info, err := fs.Stat(s.Root, n.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f.Verdict, f.Summary = n.verdict, "it is not there: "+n.what
+		f.Evidence = []string{"/" + n.name + ": it does not exist"}
 		if n.number != "" {
 			if number, err := s.text(n.number); err == nil {
-				f.Evidence = []string{"/" + n.number + ": " + number + ", so the device is"}
+				f.Evidence = append(f.Evidence, "/"+n.number+": "+number+", so the device is")
 			}
 		}
 		f.Remedy = "let udev make it: 'udevadm trigger' if it was not running when the device appeared"
@@ -136,7 +137,8 @@ func (s *System) node(n node) Finding {
 	case err != nil:
 		f.Verdict, f.Summary, f.Evidence = Unknown, "it cannot be looked at", []string{why(n.name, err)}
 	case info.Mode()&fs.ModeCharDevice == 0 && s.Live:
-		f.Verdict, f.Summary = n.verdict, fmt.Sprintf("it is no device node (%v): %s", info.Mode().Type(), n.what)
+		f.Verdict, f.Summary = n.verdict, fmt.Sprintf("it is no device node: %s", n.what)
+		f.Evidence = []string{fmt.Sprintf("/%s: %v", n.name, info.Mode())}
 		f.Remedy = "remove it, and let udev make the node"
 	case s.Live:
 		s.tryNode(n, &f)
@@ -169,7 +171,7 @@ func (s *System) tryNode(n node, f *Finding) {
 		}
 	}
 	if err == nil {
-		f.Summary = "it may be opened"
+		f.Summary = "it may be opened: " + n.what
 		return
 	}
 	f.Verdict, f.Summary = n.verdict, fmt.Sprintf("it cannot be opened (%v): %s", err, n.what)

@@ -176,11 +176,13 @@ func (m *modules) look(name string) (st state, evidence []string) {
 		return stateUnknown, []string{why("proc/modules", m.loadedErr)}
 	}
 	if option := optionOf[name]; option != "" && m.config != nil {
-		switch value, named := kconfig.Option(m.config, option); {
-		case value == "y":
-			return stateRuns, []string{"/" + m.configAt + ": " + option + "=y"}
-		case value == "n" || !named:
+		if value, named := kconfig.Option(m.config, option); value == "n" || !named {
 			return stateNever, []string{"/" + m.configAt + ": " + option + " is not set"}
+		}
+		// rdma_ucm is built as ib_uverbs is: its own option is yes or no.
+		const verbs = "CONFIG_INFINIBAND_USER_ACCESS"
+		if value, _ := kconfig.Option(m.config, verbs); value == "y" {
+			return stateRuns, []string{"/" + m.configAt + ": " + verbs + "=y"}
 		}
 	}
 	evidence = []string{"neither /proc/modules nor /sys/module has " + name}
