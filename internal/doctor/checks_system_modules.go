@@ -40,7 +40,10 @@ func kernelModules(_ context.Context, s *System) (all []Finding) {
 	needs := []need{
 		{"ib_core", "the RDMA subsystem", verdict, CauseUnsupported},
 		{"ib_uverbs", "through it programs open RDMA devices", verdict, CauseUnsupported},
-		{"rdma_ucm", "through it programs connect by rdma_cm: addresses of RoCE, and all of iWARP", min(verdict, Warn), CauseOther},
+		{"rdma_ucm", "through it programs connect by rdma_cm: addresses of RoCE, and all of iWARP", Note, CauseOther},
+	}
+	if s.connects() {
+		needs[2].verdict = Warn
 	}
 	for _, d := range slices.Concat(s.devices(pci.RDMANIC), s.devices(pci.Accelerator)) {
 		needs = append(needs, m.forDevice(d)...)
@@ -56,6 +59,19 @@ func kernelModules(_ context.Context, s *System) (all []Finding) {
 		all = append(all, f)
 	}
 	return all
+}
+
+// connects tells whether an RDMA device, or a NIC that could have one, can be
+// connected by rdma_cm: all but EFA can.
+func (s *System) connects() bool {
+	devices, _ := fs.ReadDir(s.Root, "sys/class/infiniband")
+	for _, d := range devices {
+		if driver, _ := fs.ReadLink(s.Root, "sys/class/infiniband/"+d.Name()+"/device/driver"); path.Base(driver) != "efa" {
+			return true
+		}
+	}
+	const amazon = 0x1d0f
+	return slices.ContainsFunc(s.devices(pci.RDMANIC), func(d *pci.Device) bool { return d.Driver != "efa" && d.Vendor != amazon })
 }
 
 // forDevice gives the modules of a NIC or an accelerator: the one that has it, or
