@@ -40,6 +40,8 @@ func TestMemlock(t *testing.T) {
 		"enough for most":              {ofProcess("8589934592  8589934592", 0, "/", firstUserNamespace), nil, "note process 7 (trainer): 8 GiB of host memory", ""},
 		"a service's":                  {ofProcess("65536  65536", 0, "/system.slice/trainer.service", other), []string{"etc/systemd/system/trainer.service = [Service]\\nLimitMEMLOCK=64K"}, "warn|$ mkdir -p /etc/systemd/system/trainer.service.d|LimitMEMLOCK=infinity\\n|systemctl restart trainer.service", "the service's"},
 		"a login's":                    {ofProcess("65536  65536", 0, "/user.slice/user-1000.slice/session-3.scope", other), []string{"etc/security/limits.conf = * hard memlock 64"}, "warn|/etc/security/limits.d/90-memlock.conf", "log in anew"},
+		"a user's own manager's":       {ofProcess("65536  65536", 0, "/user.slice/user-1000.slice/user@1000.service/app.slice/trainer.service", other), nil, "warn|$ mkdir -p /etc/systemd/system/user@1000.service.d|!trainer.service", "in user@1000.service"},
+		"docker's own daemon's":        {ofProcess("65536  65536", 0, "/system.slice/docker.service", other), nil, "warn|docker.service.d", "the service's"},
 		"docker's":                     {ofProcess("65536  65536", 0, "/system.slice/docker-0123.scope", other), nil, "warn|!$", "docker run --ulimit memlock=-1:-1"},
 		"docker's, of the older kind":  {ofProcess("65536  65536", 0, "/docker/0123", other), nil, "warn", "docker run --ulimit memlock=-1:-1"},
 		"podman's":                     {ofProcess("65536  65536", 0, "/machine.slice/libpod-0123.scope", other), nil, "warn", "podman run --ulimit memlock=-1:-1"},

@@ -33,23 +33,26 @@ func managerOf(at string) manager {
 	switch {
 	case strings.Contains(at, "kubepods"):
 		return manager{kind: "kubernetes"}
-	case strings.Contains(at, "/docker"):
+	case strings.Contains(at, "/docker/"), strings.Contains(at, "/docker-"):
 		return manager{kind: "docker"}
 	case strings.Contains(at, "libpod"):
 		return manager{kind: "podman"}
 	case strings.Contains(at, "slurmstepd"), strings.HasPrefix(at, "/slurm"):
 		return manager{kind: "slurm"}
-	case strings.Contains(at, "lxc"), strings.Contains(at, "/machine.slice"), strings.Contains(at, "containerd"), strings.Contains(at, "crio-"):
+	case strings.Contains(at, "/lxc"), strings.HasPrefix(at, "/machine.slice/"), strings.Contains(at, "/cri-containerd-"), strings.Contains(at, "/crio-"):
 		return manager{kind: "container"}
-	case strings.HasPrefix(at, "/user.slice/"):
-		return manager{kind: "session"}
 	}
+	user := strings.HasPrefix(at, "/user.slice/")
 	parts := strings.Split(at, "/")
 	slices.Reverse(parts)
 	for _, part := range parts {
-		if strings.HasSuffix(part, ".service") && fs.ValidPath(part) {
+		// Below a user's own manager are units that only it knows.
+		if strings.HasSuffix(part, ".service") && fs.ValidPath(part) && (!user || strings.HasPrefix(part, "user@")) {
 			return manager{"service", part}
 		}
+	}
+	if user {
+		return manager{kind: "session"}
 	}
 	return manager{}
 }
