@@ -4,7 +4,7 @@ import "github.com/peerdirect/peerdirect/pci"
 
 // pathChecks look at accelerators, exporters, and the ways from these to NICs.
 var pathChecks = []Check{
-	{Name: "accelerators", Group: "accelerators", Run: checkAccelerators,
+	{Name: "accelerator-drivers", Group: "accelerators", Run: checkAccelerators,
 		About: "accelerators and the driver of each, without which nothing exports their memory"},
 	{Name: "dmabuf-export", Group: "accelerators", Run: checkExport, Live: true,
 		About: "exporters of each accelerator's memory as dma-bufs, asked whether they can"},

@@ -76,10 +76,10 @@ func TestCapturesOfGPUNodes(t *testing.T) {
 			"p2p":          "unknown GPU0 -> mlx5_0, GPU1 -> mlx5_1, GPU2 -> mlx5_2, GPU3 -> mlx5_3",
 		}},
 		{"32intel64-2p8co2t+8ve", map[string]string{
-			"rdma-devices": "unknown NIC0 (0000:1a:00.0), NIC1 (0000:3e:00.0): its driver mlx5_core made no RDMA device, or the capture left it out",
-			"accelerators": "ok GPU0|ok GPU7",
-			"pcie-links":   "ok GPU0 (|ok NIC0 (|!warn",
-			"bar-size":     "ok GPU0 (|ok GPU7 (",
+			"rdma-devices":        "unknown NIC0 (0000:1a:00.0), NIC1 (0000:3e:00.0): its driver mlx5_core made no RDMA device, or the capture left it out",
+			"accelerator-drivers": "ok GPU0|ok GPU7",
+			"pcie-links":          "ok GPU0 (|ok NIC0 (|!warn",
+			"bar-size":            "ok GPU0 (|ok GPU7 (",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

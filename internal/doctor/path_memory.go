@@ -150,7 +150,7 @@ func checkExport(_ context.Context, s *System) (found []Finding) {
 		case len(can) > 0:
 			f.Summary, f.Evidence = "its memory can be exported: "+listed(can), []string{"asked the exporters of package dmabuf"}
 		case d.Driver == "" || d.Driver == "vfio-pci":
-			continue // told by check accelerators
+			continue // told by check accelerator-drivers
 		case len(cannot[family]) == 0:
 			f.Verdict, f.Summary, f.Evidence = Unknown, "no exporter is known for it", []string{fmt.Sprintf("%04x:%04x, driver %s", d.Vendor, d.Product, d.Driver)}
 		default:

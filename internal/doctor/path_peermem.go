@@ -38,7 +38,7 @@ func checkPeerMemory(ctx context.Context, s *System) (found []Finding) {
 	case len(gpus) == 0:
 		return nil
 	case err != nil && s.Live && errors.Is(err, fs.ErrNotExist):
-		return nil // no driver: check accelerators says so
+		return nil // no driver: check accelerator-drivers says so
 	case err != nil:
 		return []Finding{s.missing("", file, err)}
 	}

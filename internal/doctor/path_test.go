@@ -95,7 +95,7 @@ func TestPairing(t *testing.T) {
 }
 
 func TestAccelerators(t *testing.T) {
-	nodes(t, "accelerators", []struct {
+	nodes(t, "accelerator-drivers", []struct {
 		name  string
 		node  paired
 		wants string
