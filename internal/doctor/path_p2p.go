@@ -53,13 +53,19 @@ func checkP2P(_ context.Context, s *System) (found []Finding) {
 
 // judgeP2P judges one way.
 func judgeP2P(t *pci.Topology, a, nic *pci.Device) Finding {
-	p := t.P2P(a, nic)
-	f := Finding{Subject: t.Name(a) + " -> " + t.Name(nic)}
-	f.Evidence = []string{fmt.Sprintf("%s: distance %s; %s", f.Subject, t.Distance(a, nic).Class, p.Reason), "by the rules of " + pci.P2PSource}
 	then, asks := asking[a.Driver]
 	if asks && unbuilt[a.Driver] && t.Platform.P2PDMA == pci.No {
 		asks = false
 	}
+	if !asks && a.Driver != "" {
+		// It maps unasked: what counts is the way, not whether the kernel has the question.
+		able := *t
+		able.Platform.P2PDMA = pci.Yes
+		t = &able
+	}
+	p := t.P2P(a, nic)
+	f := Finding{Subject: t.Name(a) + " -> " + t.Name(nic)}
+	f.Evidence = []string{fmt.Sprintf("%s: distance %s; %s", f.Subject, t.Distance(a, nic).Class, p.Reason), "by the rules of " + pci.P2PSource}
 	const measure = "measure: 'peerdirect dmabuf probe' moves bytes between the two, 'peerdirect perf' tells the rate"
 	switch {
 	case p.Allowed == pci.Yes && (p.Through == pci.WayBridge || p.Through == pci.WayFunction):

@@ -27,7 +27,9 @@ func TestP2P(t *testing.T) {
 		{"two root ports of Zen", paired{driver: "amdgpu", flat: true, cpu: "AuthenticAMD", more: []string{zen}}, "note GPU0 -> mlx5_0: allowed, and traffic goes up"},
 		{"two root ports, nobody asks", paired{driver: "nvidia", flat: true}, "unknown GPU0 -> mlx5_0|!fail"},
 		{"a kernel without the option", paired{driver: "amdgpu", noP2PDMA: true}, "fail GPU0 -> mlx5_0|it is built without CONFIG_PCI_P2PDMA; driver amdgpu: it moves the buffer to host memory {unsupported}"},
-		{"the lab's driver does not ask such a kernel", paired{driver: "peerdirect_accel", noP2PDMA: true}, "unknown GPU0 -> mlx5_0|!fail"},
+		{"the lab's driver does not ask such a kernel", paired{driver: "peerdirect_accel", noP2PDMA: true}, "ok GPU0 -> mlx5_0: direct"},
+		{"NVIDIA's asks none", paired{driver: "nvidia", noP2PDMA: true}, "ok GPU0 -> mlx5_0: direct"},
+		{"and across root ports", paired{driver: "nvidia", noP2PDMA: true, flat: true}, "unknown GPU0 -> mlx5_0|!CONFIG_PCI_P2PDMA"},
 	})
 }
 
