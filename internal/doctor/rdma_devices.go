@@ -217,7 +217,11 @@ func checkLibrary(ctx context.Context, s *System) (found []Finding) {
 	}
 	for _, d := range s.rdmaDevices(ctx) {
 		f := Finding{Subject: d.Name, Summary: "libibverbs shows it", Evidence: []string{*inv.Library}}
-		if d.Transport == nil { // libibverbs alone tells it
+		switch whole := slices.DeleteFunc(problems(inv, ""), func(p string) bool { return !strings.HasPrefix(p, "verbs: ") }); {
+		case d.Transport != nil: // libibverbs alone tells it
+		case len(whole) > 0:
+			f.Verdict, f.Summary, f.Evidence = Unknown, "libibverbs listed no devices", append(f.Evidence, whole...)
+		default:
 			f.Verdict, f.Cause, f.Summary = Fail, CauseUnsupported, "libibverbs does not show it: the provider of its driver is missing, or older than the driver"
 			f.Evidence = append(f.Evidence, problems(inv, d.Name)...)
 			f.Remedy, f.Commands = "install the providers; a container needs those for the host's driver", []string{"apt-get install ibverbs-providers"}

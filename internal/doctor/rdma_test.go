@@ -3,6 +3,8 @@ package doctor
 import (
 	"strings"
 	"testing"
+
+	"github.com/peerdirect/peerdirect/internal/inventory"
 )
 
 const (
@@ -95,4 +97,17 @@ func TestRates(t *testing.T) {
 		{"another kind is no equal", one("100 Gb/sec (4X EDR)", ib) + "\n" + function(farOther, "15b3", "101b", "020700", "mlx5_core") + "\n" + rdma("mlx5_1", farOther, "4: ACTIVE", hdr, ib), "!warn"},
 		{"down", nic("mlx5_core") + "\n" + rdma("mlx5_0", nicAt, "1: DOWN", "10 Gb/sec (4X SDR)", ib), "!mlx5_0"},
 	})
+}
+
+func TestLibrary(t *testing.T) {
+	library, transport, seen, unseen := "/usr/lib/libibverbs.so.1", "InfiniBand", "mlx5_0", "efa_0"
+	s := running(t, "sys/class/")
+	s.rdma.gathered = true
+	s.rdma.all = inventory.Inventory{Library: &library, Devices: []inventory.Device{{Name: seen, Transport: &transport}, {Name: unseen}}}
+	want(t, told(runCheck(t, s, "rdma-library")), "ok mlx5_0: libibverbs shows it\n|fail efa_0: libibverbs does not show it: the provider of its driver is missing, or older than the driver {unsupported} $ apt-get install ibverbs-providers\n")
+	s.rdma.all.Devices[0].Transport = nil
+	s.rdma.all.Problems = []inventory.Problem{{Part: "verbs", Error: "too many open files"}}
+	want(t, told(runCheck(t, s, "rdma-library")), "unknown mlx5_0, efa_0: libibverbs listed no devices\n|!fail")
+	s.rdma.all.Library = nil
+	want(t, told(runCheck(t, s, "rdma-library")), "!mlx5_0")
 }
