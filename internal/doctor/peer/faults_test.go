@@ -96,7 +96,7 @@ func TestFaults(t *testing.T) {
 			[]string{"a write of 64 bytes", "no notice of it came", "UDP port 4791"}, []string{"no notice of it came", "a write of 64 bytes"},
 		},
 		"the link goes down": {
-			func(p *pair) { p.after(StepSmall, device.FaultPlan{LinkDown: true}) }, StepLarge, nil, []string{"a write of 4464 bytes"}, nil,
+			func(p *pair) { p.after(StepSmall, device.FaultPlan{LinkDown: true}) }, StepLarge, nil, []string{"a write of 256 bytes"}, nil,
 		},
 		"large packets are lost": {
 			func(p *pair) {
@@ -112,7 +112,7 @@ func TestFaults(t *testing.T) {
 			[]string{"1 of 64 bytes are wrong, from offset 32 on"}, []string{"1 of 64 bytes are wrong"},
 		},
 		"a large write is damaged": {
-			func(p *pair) { p.there.damage = flip(StepLarge) }, StepLarge, exchange.ErrVerification, []string{"1 of 4464 bytes are wrong, from offset 2232 on"}, nil,
+			func(p *pair) { p.there.damage = flip(StepLarge) }, StepLarge, exchange.ErrVerification, []string{"1 of 256 bytes are wrong, from offset 128 on"}, nil,
 		},
 		"a notice before its bytes": {
 			func(p *pair) { p.there.damage = flip(StepOrder) }, StepOrder, exchange.ErrVerification, []string{"when its notice was there", "report it"}, nil,

@@ -20,11 +20,11 @@ const (
 	orderSize   = 16 << 10
 )
 
-// ladder are the sizes of the step large-write: of less than a packet, of one, of two,
-// and up to the whole of the memory.
+// ladder are the sizes of the step large-write: of less than a packet's, of a packet's,
+// of two packets', and up to the whole of the memory.
 func (r *run) ladder() []int {
 	mtu := sameMTU(&r.result.Local, &r.result.Remote)
-	sizes := []int{mtu / 2, mtu, 2 * mtu, 64 << 10, pieceSize, halfSize}
+	sizes := []int{4 * smallSize, mtu / 2, mtu, 2 * mtu, 64 << 10, pieceSize, halfSize}
 	sizes = slices.DeleteFunc(sizes, func(n int) bool { return n <= smallSize || n > halfSize })
 	slices.Sort(sizes)
 	return slices.Compact(sizes)

@@ -106,7 +106,7 @@ func TestTwoNodesMTU(t *testing.T) {
 		shell(t, police+"ip dport 4791 0xffff"+drop)
 		o = test()
 		shell(t, "tc qdisc del dev "+nic.Netdev+" clsact")
-		t.Log(o.err, show(o.result))
+		t.Log(o.err, o.result.step(StepLarge))
 		if o.err == nil || o.result.Failed != StepLarge {
 			t.Errorf("the NICs' large packets are lost: %v", o.err)
 		}
