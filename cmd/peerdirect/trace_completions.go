@@ -60,9 +60,7 @@ Programs that do not call their provider's functions (DEVX and direct verbs,
 queues on a GPU, static builds) are not seen when they poll. --polled reads the
 process's memory, which takes CAP_SYS_PTRACE.
 ` + traceHelp,
-		Example: `  sudo peerdirect trace completions
-  sudo peerdirect trace completions --duration 10s --log2
-  sudo peerdirect trace completions --pid 4242 --polled
+		Example: `  sudo peerdirect trace completions --duration 10s --log2
   sudo peerdirect trace completions --pid 4242 --polled --window 5ms --every 10s
   sudo peerdirect trace completions --duration 2m --svg completions.svg
   sudo peerdirect trace completions --listen :9750 >/dev/null`,

@@ -45,8 +45,7 @@ begins anew.
 ` + traceHelp,
 		Example: `  sudo peerdirect trace leaks
   sudo peerdirect trace leaks --pid 4242 --interval 1m
-  sudo peerdirect trace leaks --duration 5m --json
-  sudo peerdirect trace leaks --listen :9750 >/dev/null`,
+  sudo peerdirect trace leaks --duration 5m --json`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(cmd.Flags()); err != nil {

@@ -46,7 +46,6 @@ passes the trace.
 		Example: `  sudo peerdirect trace registrations --duration 10s
   sudo peerdirect trace registrations --pid 4242 --slower-than 1ms --stacks
   sudo peerdirect trace registrations --json --interval 5s
-  sudo peerdirect trace registrations --duration 2m --svg registrations.svg
   sudo peerdirect trace registrations --listen :9750 >/dev/null`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
