@@ -50,8 +50,7 @@ that takes some minutes, once.`,
 		Example: `  peerdirect demo
   peerdirect demo --pages 2048 --page-size 4K --nics 8
   peerdirect demo --json | jq '.receiver.verified'
-  peerdirect demo --lab                         # two virtual machines
-  peerdirect demo --lab --efa 2 --kernel 6.12`,
+  peerdirect demo --lab --efa 2                 # two virtual machines`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
 	}

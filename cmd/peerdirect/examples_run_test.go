@@ -27,7 +27,8 @@ type examplePlace struct {
 	program string            // of peerdirect
 	names   *strings.Replacer // of addresses and processes
 	prepare func(t *testing.T, dir, command string)
-	refused bool // the place lacks what they need, and they have to say so
+	wrap    func(e example, line string) string // the line as it runs there; nil is as it is
+	refused bool                                // the place lacks what they need, and they have to say so
 }
 
 // run runs all examples of a command that are for the place, in a folder of their
@@ -99,11 +100,16 @@ func (p *examplePlace) start(t *testing.T, dir string, e example) *exampleRun {
 		t.Fatal(err)
 	}
 	r := &exampleRun{example: e, said: make(chan struct{}), ended: make(chan struct{})}
+	line := p.names.Replace(e.line)
+	if p.wrap != nil {
+		line = p.wrap(e, line)
+	}
 	r.shell = "sudo() { \"$@\"; }\nssh() { shift; \"$@\"; }\n" +
-		"peerdirect() { '" + bin + "' \"$@\" " + strings.Join(e.args, " ") + "; }\n" + p.names.Replace(e.line)
+		"peerdirect() { '" + bin + "' \"$@\" " + strings.Join(e.args, " ") + "; }\n" + line
 	ctx, cancel := context.WithTimeout(t.Context(), exampleTimeout)
 	r.cmd = exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", r.shell)
 	r.cmd.Dir = dir
+	r.cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"))
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	r.cmd.Cancel = func() error { return syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL) }
 	r.cmd.WaitDelay = 10 * time.Second

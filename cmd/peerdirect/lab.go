@@ -192,7 +192,6 @@ it is:
   PEERDIRECT_KERNEL   the kernel's series`,
 		Example: `  peerdirect lab run -- ibv_devinfo -v
   peerdirect lab run --nodes 2 -- sh -c 'ping -c 1 $PEERDIRECT_PEERS'
-  peerdirect lab run --nodes 2 --efa 4 -- ibv_devinfo
   peerdirect lab run --efa 2 --accelerator 2 -- lspci -tv
   peerdirect lab run --kernel 6.1 --out results -- \
     sh -c 'uname -a >/peerdirect/out/kernel'`,
