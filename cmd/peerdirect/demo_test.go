@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/peerdirect/peerdirect/transfer/pages"
+	"github.com/peerdirect/peerdirect/transfer/report"
 )
 
 func TestTheDemoRunsAtOnce(t *testing.T) {
@@ -80,5 +81,25 @@ func TestTheDemoInterrupted(t *testing.T) {
 	stdout, stderr, code := execute(ctx, "demo")
 	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "interrupted") {
 		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
+	}
+}
+
+// TestTheDemoWithoutRoomForThePicture tells in words what it has no room to draw.
+func TestTheDemoWithoutRoomForThePicture(t *testing.T) {
+	stdout, _, _ := execute(t.Context(), "demo --pages 16 --page-size 4K --nics 1 --json")
+	var got struct{ Sender, Receiver *pages.Result }
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+		t.Fatal(err)
+	}
+	s := report.Sides{From: "node1", To: "node0", Sent: got.Sender, Received: got.Receiver}
+	for columns, drawn := range map[int]bool{report.LeastColumns: true, report.LeastColumns - 1: false, 20: false} {
+		var out strings.Builder
+		if err := picture(&out, s, report.Style{Columns: columns}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out.String(), "+---") != drawn || strings.Contains(out.String(), "The picture takes 60 columns") == drawn ||
+			strings.Count(out.String(), "verified") == 0 {
+			t.Errorf("%d columns:\n%s", columns, &out)
+		}
 	}
 }

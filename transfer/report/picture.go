@@ -12,7 +12,7 @@ import (
 
 // Style is what a picture is drawn for.
 type Style struct {
-	Columns int  // of the terminal; 60 at least are used
+	Columns int  // of the terminal; LeastColumns are used where it has fewer
 	Colour  bool // a terminal: colours, block characters. Else plain ASCII.
 }
 
@@ -24,12 +24,15 @@ type Sides struct {
 	PageOK   []bool // the receiver's check of every page
 }
 
+// LeastColumns is the width that a picture takes at least.
+const LeastColumns = 60
+
 // Picture draws both memories, the path between them, and how it went. A page
 // has the same symbol, or colour, where it came from and where it came to.
 func Picture(w io.Writer, s Sides, style Style) error {
 	c := s.Sent.Conditions
 	p := &picture{Sides: s, Style: style}
-	p.Columns = min(max(style.Columns, 60), 120)
+	p.Columns = min(max(style.Columns, LeastColumns), 120)
 	p.layout = pages.Layout{
 		PageSize: c.PageSize, Pages: c.PagesEach, Stride: c.Stride / max(c.PageSize, 1), Seed: c.Seed,
 	}
