@@ -58,7 +58,7 @@ uninstall:
 demo: build
 	$(BIN) demo
 
-test: lint test-unit test-lab
+test: lint check-package test-unit test-lab
 
 test-unit: build
 	@scripts/deps test
@@ -117,7 +117,7 @@ check-package: build
 	scripts/check-package
 
 # Installed, run and removed on fresh roots, as a service and in a container on the
-# lab's kernels; by 'go install': half an hour.
+# lab's kernels; by 'go install': an hour.
 test-packages: build
 	@scripts/deps build deb check lab packages
 	scripts/test-packages
