@@ -1,8 +1,18 @@
 package ebpfprobes
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+)
+
+// Classes of errors, for errors.Is: the standard library's own, as everywhere in
+// this module. A closed session's is ErrClosed.
+var (
+	ErrUnsupported = errors.ErrUnsupported
+	ErrPermission  = fs.ErrPermission
+	ErrClosed      = fs.ErrClosed
 )
 
 // State is an answer that may be unknown.

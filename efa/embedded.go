@@ -276,7 +276,7 @@ func (p *softPair) rings() (send, recv *wqMemory)  { return &p.send, &p.recv }
 func (p *softPair) limits() (maxSend, maxRecv int) { return p.send.count, p.maxRecv }
 
 func (p *softPair) fail() error {
-	err := p.e.dev.ModifyQP(wire.ModifyQP{Mask: wire.ModifyState, Handle: p.resp.Handle, State: wire.QPStateErr})
+	err := p.e.dev.ModifyQP(wire.ModifyQP{Mask: wire.ModifyState, Handle: p.resp.Handle, State: wire.QPStateError})
 	if err != nil {
 		return p.e.failed("modify", fmt.Sprintf("%s qp %d", p.e.dev.Name(), p.resp.QPNum), err)
 	}
@@ -291,7 +291,7 @@ func (p *softPair) state() (State, error) {
 	switch r.State {
 	case wire.QPStateRTS:
 		return StateReady, nil
-	case wire.QPStateErr:
+	case wire.QPStateError:
 		return StateError, nil
 	}
 	return StateOther, nil

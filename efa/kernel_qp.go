@@ -96,7 +96,7 @@ func (p *kernelPair) state() (State, error) {
 		return StateOther, err
 	case s == verbs.StateRTS:
 		return StateReady, nil
-	case s == verbs.StateErr:
+	case s == verbs.StateError:
 		return StateError, nil
 	}
 	return StateOther, nil

@@ -129,7 +129,7 @@ func (q *QP) Init(qkey uint32) error {
 func (q *QP) Reset() error { return q.Modify(QPAttr{State: StateReset}, AttrState) }
 
 // Fail moves the queue pair to ERR: everything posted completes as flushed.
-func (q *QP) Fail() error { return q.Modify(QPAttr{State: StateErr}, AttrState) }
+func (q *QP) Fail() error { return q.Modify(QPAttr{State: StateError}, AttrState) }
 
 // Drain stops the send queue after the request it is at (SQD). With notify
 // the device raises EventSQDrained once it stands still.

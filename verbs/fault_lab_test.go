@@ -37,7 +37,7 @@ func doomed(t *testing.T, q *RC, cq *CQ, b *Batch) []Completion {
 	if len(sends) != n {
 		t.Fatalf("%d requests ended, of %d", len(sends), n)
 	}
-	if state, err := q.State(); state != StateErr || err != nil {
+	if state, err := q.State(); state != StateError || err != nil {
 		t.Errorf("the queue pair is in %v, %v, want ERR", state, err)
 	}
 	b.Send(Slice{}, late)

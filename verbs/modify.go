@@ -100,7 +100,7 @@ func (q *QP) explain(attr QPAttr, mask AttrMask, err error) string {
 	if now, qerr := q.Query(AttrState); qerr == nil {
 		from = now.State
 	}
-	if q.dev.Transport() == TransportIWARP && attr.State != StateErr && attr.State != StateInit {
+	if q.dev.Transport() == TransportIWARP && attr.State != StateError && attr.State != StateInit {
 		return "an iWARP queue pair is connected by the RDMA CM, not by ibv_modify_qp"
 	}
 	if text := explainMask(q.opts.Type, from, attr.State, mask); text != "" {

@@ -15,7 +15,7 @@ const (
 	StateRTS // ready to send
 	StateSQD // send queue drained
 	StateSQE // send queue error
-	StateErr
+	StateError
 	StateUnknown
 )
 
@@ -141,7 +141,7 @@ const (
 // transitionFor gives the rule of a state change, false where there is none.
 func transitionFor(t QPType, from, to QPState) (transition, bool) {
 	rule := transition{required: AttrState}
-	if to == StateReset || to == StateErr && from != StateReset {
+	if to == StateReset || to == StateError && from != StateReset {
 		return rule, true
 	}
 	var (

@@ -100,7 +100,7 @@ func TestMasksAreExplainedBitByBit(t *testing.T) {
 		for from := StateReset; from < StateUnknown; from++ {
 			for to := StateReset; to < StateUnknown; to++ {
 				rule, known := table[change{q, from, to}]
-				if to == StateReset || to == StateErr && from != StateReset {
+				if to == StateReset || to == StateError && from != StateReset {
 					rule, known = [2]AttrMask{AttrState}, true
 				}
 				name := q.String() + " " + from.String() + " to " + to.String()

@@ -122,7 +122,7 @@ func (d *Device) Ring(offset, value uint32) {
 				qp.sqProducer.Store(value)
 			} else {
 				qp.rq.producer.Store(value)
-				if wire.QPState(qp.state.Load()) != wire.QPStateErr {
+				if wire.QPState(qp.state.Load()) != wire.QPStateError {
 					return // nothing to do before something arrives
 				}
 			}

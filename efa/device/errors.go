@@ -1,14 +1,20 @@
 package device
 
 import (
-	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/peerdirect/peerdirect/efa/wire"
 )
 
-// ErrClosed says that the device or its fabric was closed.
-var ErrClosed = errors.New("device closed")
+// ErrClosed says that the device, its fabric or its link was closed. It is of the
+// class fs.ErrClosed, as the ErrClosed of the other packages is.
+var ErrClosed error = closed{}
+
+type closed struct{}
+
+func (closed) Error() string        { return "device closed" }
+func (closed) Is(target error) bool { return target == fs.ErrClosed }
 
 // StatusError is a control operation that the device refused, with the status
 // that an admin completion carries for it.

@@ -32,7 +32,7 @@ func TestFlush(t *testing.T) {
 	for i := range 10 {
 		pr.a.recv(uint16(100+i), src, 0, 10, 20, 10)
 	}
-	pr.a.state(wire.QPStateErr)
+	pr.a.state(wire.QPStateError)
 	pr.a.put(pr.ab.send(50, src.at(0, 1)))
 	pr.a.ring()
 	pr.a.recv(110, src, 0, 10)
@@ -68,7 +68,7 @@ func TestTargetInError(t *testing.T) {
 	pr := newPair(t, FabricOptions{}, Options{}, Options{}, epOptions{})
 	src, dst := pr.a.region(4096, 0), pr.b.region(4096, allAccess)
 	pr.b.recv(1, dst, 0, 100)
-	pr.b.state(wire.QPStateErr)
+	pr.b.state(wire.QPStateError)
 	pr.b.scq.expect(1, wire.CompFlushed)
 	pr.a.post(pr.ab.send(2, src.at(0, 10)))
 	pr.a.scq.expect(2, wire.CompRemoteBadDestQPN)

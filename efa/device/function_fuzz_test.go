@@ -70,7 +70,7 @@ func FuzzAdminEntry(f *testing.F) {
 	f.Add(piece(wire.OpCreateEQ, 0, &wire.CreateEQ{EntryWords: 4, Depth: 16, BaseAddr: at, MSIXVector: 1, Events: 1}))
 	f.Add(append(
 		piece(wire.OpCreateQP, 0, &wire.CreateQP{Type: wire.QPTypeSRD, RQBaseAddr: at, SQRingSize: 512, SQDepth: 8, RQRingSize: 128, RQDepth: 8}),
-		piece(wire.OpModifyQP, 0, &wire.ModifyQP{Mask: 0x3f, Handle: 0x100, State: wire.QPStateErr})...))
+		piece(wire.OpModifyQP, 0, &wire.ModifyQP{Mask: 0x3f, Handle: 0x100, State: wire.QPStateError})...))
 	f.Add(piece(wire.OpSetFeature, wire.AQCtrlData, &wire.SetFeature{Feature: wire.FeatureHostInfo, ControlBuffer: wire.CtrlBuffer{Length: 180, Addr: at}}))
 	f.Add(append(
 		piece(wire.OpCreateEventCounter, 0, &wire.CreateEventCounter{Addr: at}),

@@ -175,7 +175,7 @@ func FuzzReceiveDescriptor(f *testing.F) {
 		}
 		r.a.ring()
 		r.settle(t)
-		r.b.state(wire.QPStateErr) // flushes what is left, whatever it is
+		r.b.state(wire.QPStateError) // flushes what is left, whatever it is
 		r.settle(t)
 		r.works(t)
 	})

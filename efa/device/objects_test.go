@@ -291,16 +291,16 @@ func TestTransitions(t *testing.T) {
 		wire.QPStateRTR:   {wire.QPStateInit, wire.QPStateRTR},
 		wire.QPStateRTS:   {wire.QPStateInit, wire.QPStateRTR, wire.QPStateRTS},
 		wire.QPStateSQD:   {wire.QPStateInit, wire.QPStateRTR, wire.QPStateRTS, wire.QPStateSQD},
-		wire.QPStateErr:   {wire.QPStateInit, wire.QPStateErr},
+		wire.QPStateError:   {wire.QPStateInit, wire.QPStateError},
 	}
 	allowed := map[wire.QPState]string{
 		wire.QPStateReset: "RESET INIT", wire.QPStateInit: "RESET INIT RTR ERR", wire.QPStateRTR: "RESET RTS ERR",
-		wire.QPStateRTS: "RESET RTS SQD ERR", wire.QPStateSQD: "RESET RTS SQD ERR", wire.QPStateErr: "RESET ERR",
+		wire.QPStateRTS: "RESET RTS SQD ERR", wire.QPStateSQD: "RESET RTS SQD ERR", wire.QPStateError: "RESET ERR",
 	}
 	e := h.endpoint(epOptions{scq: q, stay: true})
 	for from, way := range path {
 		got := ""
-		for to := wire.QPStateReset; to <= wire.QPStateErr; to++ {
+		for to := wire.QPStateReset; to <= wire.QPStateError; to++ {
 			e.state(wire.QPStateReset)
 			for _, s := range way {
 				e.state(s)
@@ -315,7 +315,7 @@ func TestTransitions(t *testing.T) {
 			} else if wantStatus(t, err, wire.AdminIllegalParameter); r.State != from {
 				t.Errorf("from %v to %v: refused, but the state is %v", from, to, r.State)
 			}
-			if r.State == wire.QPStateErr {
+			if r.State == wire.QPStateError {
 				e.state(wire.QPStateReset)
 			}
 		}

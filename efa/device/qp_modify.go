@@ -10,12 +10,12 @@ import (
 // for SRD, which for UD is the same.
 var transitions = [...]uint{
 	wire.QPStateReset: 1<<wire.QPStateReset | 1<<wire.QPStateInit,
-	wire.QPStateInit:  1<<wire.QPStateReset | 1<<wire.QPStateErr | 1<<wire.QPStateInit | 1<<wire.QPStateRTR,
-	wire.QPStateRTR:   1<<wire.QPStateReset | 1<<wire.QPStateErr | 1<<wire.QPStateRTS,
-	wire.QPStateRTS:   1<<wire.QPStateReset | 1<<wire.QPStateErr | 1<<wire.QPStateRTS | 1<<wire.QPStateSQD,
-	wire.QPStateSQD:   1<<wire.QPStateReset | 1<<wire.QPStateErr | 1<<wire.QPStateRTS | 1<<wire.QPStateSQD,
-	wire.QPStateSQE:   1<<wire.QPStateReset | 1<<wire.QPStateErr | 1<<wire.QPStateRTS,
-	wire.QPStateErr:   1<<wire.QPStateReset | 1<<wire.QPStateErr,
+	wire.QPStateInit:  1<<wire.QPStateReset | 1<<wire.QPStateError | 1<<wire.QPStateInit | 1<<wire.QPStateRTR,
+	wire.QPStateRTR:   1<<wire.QPStateReset | 1<<wire.QPStateError | 1<<wire.QPStateRTS,
+	wire.QPStateRTS:   1<<wire.QPStateReset | 1<<wire.QPStateError | 1<<wire.QPStateRTS | 1<<wire.QPStateSQD,
+	wire.QPStateSQD:   1<<wire.QPStateReset | 1<<wire.QPStateError | 1<<wire.QPStateRTS | 1<<wire.QPStateSQD,
+	wire.QPStateSQE:   1<<wire.QPStateReset | 1<<wire.QPStateError | 1<<wire.QPStateRTS,
+	wire.QPStateError:   1<<wire.QPStateReset | 1<<wire.QPStateError,
 }
 
 // ModifyQP changes a queue pair's state or attributes, all or nothing. The state it
@@ -28,9 +28,9 @@ func (d *Device) ModifyQP(m wire.ModifyQP) error {
 	switch {
 	case m.Mask&^known != 0:
 		return illegal(op, "mask %#x", m.Mask)
-	case m.Mask&wire.ModifyState != 0 && m.State > wire.QPStateErr:
+	case m.Mask&wire.ModifyState != 0 && m.State > wire.QPStateError:
 		return illegal(op, "state %d", m.State)
-	case m.Mask&wire.ModifyCurState != 0 && m.CurState > wire.QPStateErr:
+	case m.Mask&wire.ModifyCurState != 0 && m.CurState > wire.QPStateError:
 		return illegal(op, "current state %d", m.CurState)
 	}
 	if err := d.control(op); err != nil {
@@ -89,8 +89,8 @@ func (d *Device) ModifyQP(m wire.ModifyQP) error {
 		qp.rq.producer.Store(0)
 		qp.rq.consumer = 0
 		qp.notify, qp.rnrRetry = false, rnrForever
-	case wire.QPStateErr:
-		if cur != wire.QPStateErr {
+	case wire.QPStateError:
+		if cur != wire.QPStateError {
 			d.opts.Memory.Lock()
 			d.flush(qp)
 			d.opts.Memory.Unlock()

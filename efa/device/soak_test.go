@@ -263,7 +263,7 @@ func (s *soak) settle(what string, ok func() bool) {
 // crash moves a node's queue pair to ERR, takes what is flushed, and starts it again.
 func (s *soak) crash(i int) {
 	n := s.nodes[i]
-	n.state(wire.QPStateErr)
+	n.state(wire.QPStateError)
 	s.settle("all of a queue pair in error completes", func() bool { return len(n.free) == soakSlots && n.nrecv == 0 })
 	n.state(wire.QPStateReset)
 	n.pc, n.rpc = 0, 0

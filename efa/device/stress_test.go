@@ -155,7 +155,7 @@ func TestControlUnderLoad(t *testing.T) {
 			}
 			e.ring()
 			if rng.IntN(20) == 0 {
-				e.state(wire.QPStateErr)
+				e.state(wire.QPStateError)
 				e.state(wire.QPStateReset)
 				e.pc = 0
 				e.rts(0, wire.QPTypeSRD)

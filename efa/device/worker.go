@@ -235,7 +235,7 @@ func (w *worker) serve() {
 			qp := d.qps[i*64+trailing(set)].Load()
 			switch {
 			case qp == nil:
-			case qp.in(wire.QPStateErr):
+			case qp.in(wire.QPStateError):
 				d.flush(qp)
 			default:
 				w.enqueue(qp)

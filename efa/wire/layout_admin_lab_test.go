@@ -69,7 +69,7 @@ var adminNumbers = []number{
 	{"EFA_ADMIN_QP_STATE_RTS", uint64(QPStateRTS)},
 	{"EFA_ADMIN_QP_STATE_SQD", uint64(QPStateSQD)},
 	{"EFA_ADMIN_QP_STATE_SQE", uint64(QPStateSQE)},
-	{"EFA_ADMIN_QP_STATE_ERR", uint64(QPStateErr)},
+	{"EFA_ADMIN_QP_STATE_ERR", uint64(QPStateError)},
 	{"EFA_ADMIN_CREATE_QP_CMD_SQ_VIRT_MASK", uint64(QPSQVirt)},
 	{"EFA_ADMIN_CREATE_QP_CMD_RQ_VIRT_MASK", uint64(QPRQVirt)},
 	{"EFA_ADMIN_CREATE_QP_CMD_UNSOLICITED_WRITE_RECV_MASK", uint64(QPUnsolicitedWriteRecv)},

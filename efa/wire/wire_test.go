@@ -297,7 +297,7 @@ func TestStrings(t *testing.T) {
 		{FeatureID(8), "feature 8"},
 		{QPTypeSRD, "SRD"},
 		{QPType(0), "QP type 0"},
-		{QPStateErr, "ERR"},
+		{QPStateError, "ERR"},
 		{QPState(math.MaxUint32), "QP state 4294967295"},
 		{StatsNetwork, "NETWORK"},
 		{IORDMAWrite, "RDMA_WRITE"},

@@ -287,7 +287,7 @@ func TestLabPeerLost(t *testing.T) {
 			}
 			var late *TimeoutError
 			var completion *verbs.CompletionError
-			if !errors.Is(err, exchange.ErrPeerGone) && !errors.As(err, &late) && !errors.As(err, &completion) {
+			if !errors.Is(err, exchange.ErrGone) && !errors.As(err, &late) && !errors.As(err, &completion) {
 				t.Errorf("%v", err)
 			}
 			if took > 2*o.Timeout {

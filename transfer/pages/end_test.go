@@ -32,7 +32,7 @@ func TestAPageThatNeverCameIsFound(t *testing.T) {
 		stale = append(stale, page...)
 		copy(page, first)
 	}}, nil)
-	if !errors.Is(err, ErrVerify) || fmt.Sprint(received.Bad) != "[7]" || string(first) == string(stale) {
+	if !errors.Is(err, ErrVerification) || fmt.Sprint(received.Bad) != "[7]" || string(first) == string(stale) {
 		t.Errorf("%v", err)
 	}
 }
@@ -99,7 +99,7 @@ func TestAFabricThatFallsSilentEndsBothSides(t *testing.T) {
 	e := embedded(t, transfer.EmbeddedOptions{NICs: 2, PeerTimeout: 100 * time.Millisecond})
 	o := Options{Timeout: 5 * time.Second, Tell: during(func() { e.Fabric().Faults().Set(device.FaultPlan{Unresponsive: true}) })}
 	sent, received, err := Inside(t.Context(), e, 1, 0, o, endless, nil)
-	if err == nil || errors.Is(err, ErrVerify) || sent == nil || received == nil || sent.Error == "" || received.Error == "" {
+	if err == nil || errors.Is(err, ErrVerification) || sent == nil || received == nil || sent.Error == "" || received.Error == "" {
 		t.Errorf("%v\n%s\n%s", err, show(sent), show(received))
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 // Errors that errors.Is finds.
 var (
-	// ErrVerify: pages arrived that are not what was sent.
-	ErrVerify = exchange.ErrVerification
+	// ErrVerification: pages arrived that are not what was sent.
+	ErrVerification = exchange.ErrVerification
 	// ErrTimeout: the peer was there and nothing happened.
 	ErrTimeout = errors.New("no progress")
 	// ErrCancelled: this side's user ended the transfer.
@@ -45,7 +45,7 @@ func (e *VerifyError) Error() string {
 	return fmt.Sprintf("%d of %d pages differ from what was sent: %s", e.Bad, e.Pages, list)
 }
 
-func (e *VerifyError) Unwrap() error { return ErrVerify }
+func (e *VerifyError) Unwrap() error { return ErrVerification }
 
 func isVerify(err error) bool { return errors.As(err, new(*VerifyError)) }
 

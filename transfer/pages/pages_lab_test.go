@@ -78,7 +78,7 @@ func damagedPageIsNamed(t *testing.T) {
 	s := send(context.Background(), open(t, labOptions()), l.Addr().String(), SendOptions{Layout: layout})
 	for _, err := range []error{s.err, within(t, time.Minute, got).err} {
 		var v *VerifyError
-		if !errors.As(err, &v) || fmt.Sprint(v.First) != "[42]" || !errors.Is(err, ErrVerify) {
+		if !errors.As(err, &v) || fmt.Sprint(v.First) != "[42]" || !errors.Is(err, ErrVerification) {
 			t.Errorf("%v", err)
 		}
 	}

@@ -66,7 +66,7 @@ func TestADamagedPageIsNamed(t *testing.T) {
 		sent, received, err := inside(t.Context(), e, 0, 1, Options{}, SendOptions{Layout: l, Read: read, Iterations: 2},
 			ListenOptions{corrupt: func(mem []byte) { mem[at] ^= 4 }}, nil)
 		var v *VerifyError
-		if !errors.As(err, &v) || !errors.Is(err, ErrVerify) || fmt.Sprint(v.First) != "[42]" {
+		if !errors.As(err, &v) || !errors.Is(err, ErrVerification) || fmt.Sprint(v.First) != "[42]" {
 			t.Errorf("%v", err)
 		}
 		for _, r := range []*Result{sent, received} {

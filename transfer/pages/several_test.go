@@ -67,7 +67,7 @@ func TestAReceiverThatFailsHoldsUpNoOther(t *testing.T) {
 	sender := open(t, Options{Rail: e.Node(0), Peers: 4, Control: control.Options{Window: 2 * time.Second}})
 	sent, err := sender.To(t.Context(), append(addrs, "127.0.0.1:1"), SendOptions{Layout: layout, Iterations: 3, Divide: false})
 	var all *GroupError
-	if !errors.As(err, &all) || len(all.Errs) != 3 || all.Of != 4 || !errors.Is(err, ErrVerify) || !strings.Contains(err.Error(), "3 of 4 receivers failed") {
+	if !errors.As(err, &all) || len(all.Errs) != 3 || all.Of != 4 || !errors.Is(err, ErrVerification) || !strings.Contains(err.Error(), "3 of 4 receivers failed") {
 		t.Errorf("%v", err)
 	}
 	if !sent[0].Verified || sent[0].Iterations != 3 || sent[0].Error != "" || sent[3] != nil {
@@ -82,7 +82,7 @@ func TestAReceiverThatFailsHoldsUpNoOther(t *testing.T) {
 	if g := sent[0].Group; g.Done != 1 || g.Receivers != 4 {
 		t.Errorf("%+v", g)
 	}
-	for i, want := range []error{nil, ErrLimit, ErrVerify} {
+	for i, want := range []error{nil, ErrLimit, ErrVerification} {
 		if r := within(t, time.Minute, got[i]); !errors.Is(r.err, want) {
 			t.Errorf("receiver %d: %v", i, r.err)
 		}
@@ -104,7 +104,7 @@ func TestDamageOfAShareIsNamedByTheSendersPage(t *testing.T) {
 	for i := range got {
 		within(t, time.Minute, got[i])
 	}
-	if !errors.Is(err, ErrVerify) || fmt.Sprint(sent[1].Bad) != "[55]" || sent[1].Conditions.PagesEach != 50 {
+	if !errors.Is(err, ErrVerification) || fmt.Sprint(sent[1].Bad) != "[55]" || sent[1].Conditions.PagesEach != 50 {
 		t.Errorf("%v: %s", err, show(sent[1]))
 	}
 }

@@ -115,11 +115,11 @@ func (c *Conn) end(err error) {
 	case c.closed:
 		err = ErrClosed
 	case errors.Is(err, io.EOF):
-		err = &Error{Err: ErrPeerGone, Detail: "the peer closed the connection"}
+		err = &Error{Err: ErrGone, Detail: "the peer closed the connection"}
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
-		err = &Error{Err: ErrPeerGone, Detail: "the peer dropped the connection: its program has ended"}
+		err = &Error{Err: ErrGone, Detail: "the peer dropped the connection: its program has ended"}
 	case errors.Is(err, syscall.ETIMEDOUT):
-		err = &Error{Err: ErrPeerGone, Detail: fmt.Sprintf("no sign of life from the peer for %v: its machine or the network is down", c.peerTimeout)}
+		err = &Error{Err: ErrGone, Detail: fmt.Sprintf("no sign of life from the peer for %v: its machine or the network is down", c.peerTimeout)}
 	}
 	c.err = err
 	close(c.ended)

@@ -20,8 +20,8 @@ var (
 	// ErrMismatch: the two sides do not fit together: another purpose, another
 	// number of queue pairs, another transport.
 	ErrMismatch = errors.New("the two sides do not match")
-	// ErrPeerGone: the peer closed the connection, or does not answer any more.
-	ErrPeerGone = errors.New("the peer is gone")
+	// ErrGone: the peer closed the connection, or does not answer any more.
+	ErrGone = errors.New("the peer is gone")
 	// ErrVerification: data arrived that is not what was sent.
 	ErrVerification = errors.New("verification failed")
 	// ErrUsage: the program was asked for something that makes no sense.
@@ -60,7 +60,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 func isClass(err error) bool {
-	return err == ErrProtocol || err == ErrVersion || err == ErrMismatch || err == ErrPeerGone
+	return err == ErrProtocol || err == ErrVersion || err == ErrMismatch || err == ErrGone
 }
 
 // Class is what kind of failure a peer reports: the exit codes of the command

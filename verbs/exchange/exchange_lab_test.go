@@ -99,7 +99,7 @@ func TestLabPeerGoes(t *testing.T) {
 			time.AfterFunc(200*time.Millisecond, func() { goes.Close() })
 			start := time.Now()
 			_, err = ConnectRC(ctx, stays, y.qps, Options{})
-			wants(t, err, ErrPeerGone, stays.Peer())
+			wants(t, err, ErrGone, stays.Peer())
 			if took := time.Since(start); took > 10*time.Second {
 				t.Errorf("took %v", took)
 			}
@@ -292,7 +292,7 @@ func TestTwoNodes(t *testing.T) {
 	// A machine that is lost without a word: node 1 takes its interface down.
 	if first {
 		err := c.Receive(ctx, TypeUser, nil)
-		wants(t, err, ErrPeerGone, c.Peer())
+		wants(t, err, ErrGone, c.Peer())
 		var errno syscall.Errno
 		t.Logf("%v (errno %v)", err, errors.As(err, &errno))
 		return
@@ -306,7 +306,7 @@ func TestTwoNodes(t *testing.T) {
 	watched, stop := c.Watch(ctx)
 	defer stop()
 	<-watched.Done()
-	wants(t, context.Cause(watched), ErrPeerGone)
+	wants(t, context.Cause(watched), ErrGone)
 	t.Logf("noticed after %v: %v", time.Since(begun), context.Cause(watched))
 	if took := time.Since(begun); took > 3*DefaultPeerTimeout {
 		t.Errorf("took %v", took)

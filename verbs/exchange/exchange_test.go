@@ -149,9 +149,9 @@ func TestLastWords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wants(t, b.Receive(ctx, TypeUser, nil), ErrPeerGone, b.Peer(), "closed the connection")
-	wants(t, b.Err(), ErrPeerGone, b.Peer())
-	wants(t, b.Send(ctx, TypeUser, nil), ErrPeerGone)
+	wants(t, b.Receive(ctx, TypeUser, nil), ErrGone, b.Peer(), "closed the connection")
+	wants(t, b.Err(), ErrGone, b.Peer())
+	wants(t, b.Send(ctx, TypeUser, nil), ErrGone)
 	wants(t, a.Send(ctx, TypeUser, nil), fs.ErrClosed)
 	wants(t, a.Receive(ctx, TypeUser, nil), fs.ErrClosed)
 }
@@ -212,7 +212,7 @@ func TestKilled(t *testing.T) {
 	time.Sleep(10 * time.Millisecond)
 	nc.SetLinger(0)
 	nc.Close()
-	wants(t, c.Receive(within(t, 5*time.Second), TypeUser, nil), ErrPeerGone, c.Peer(), "its program has ended")
+	wants(t, c.Receive(within(t, 5*time.Second), TypeUser, nil), ErrGone, c.Peer(), "its program has ended")
 }
 
 func TestFail(t *testing.T) {

@@ -73,7 +73,7 @@ func readFrame(r io.Reader, number uint32) (frame, error) {
 	// The first four bytes tell on their own: another service may send no more.
 	switch n, err := io.ReadFull(r, h[:4]); {
 	case err == io.ErrUnexpectedEOF:
-		return wrong(ErrPeerGone, "the peer closed the connection in the middle of a frame, after %d bytes of its header", n)
+		return wrong(ErrGone, "the peer closed the connection in the middle of a frame, after %d bytes of its header", n)
 	case err != nil:
 		return frame{}, err
 	case string(h[:3]) != magic && number == 0:
@@ -106,7 +106,7 @@ func readFrame(r io.Reader, number uint32) (frame, error) {
 
 func inTheMiddle(err error, format string, args ...any) (frame, error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return frame{}, &Error{Err: ErrPeerGone, Detail: "the peer closed the connection in the middle of a frame, " + fmt.Sprintf(format, args...)}
+		return frame{}, &Error{Err: ErrGone, Detail: "the peer closed the connection in the middle of a frame, " + fmt.Sprintf(format, args...)}
 	}
 	return frame{}, err
 }

@@ -58,7 +58,7 @@ func TestTruncated(t *testing.T) {
 		case n == 0 && err != io.EOF:
 			t.Errorf("no byte: %v", err)
 		case n > 0:
-			wants(t, err, ErrPeerGone, "in the middle of a frame")
+			wants(t, err, ErrGone, "in the middle of a frame")
 		}
 	}
 	if f, err := readFrame(bytes.NewReader(whole), 0); err != nil || f.typ != TypeUser || string(f.payload) != `{"n":123}` {

@@ -42,7 +42,7 @@ func TestPeerTimeout(t *testing.T) {
 	// What the user is told is what was set.
 	c.SetPeerTimeout(20 * time.Second)
 	c.end(syscall.ETIMEDOUT)
-	wants(t, c.Err(), ErrPeerGone, "no sign of life from the peer for 20s")
+	wants(t, c.Err(), ErrGone, "no sign of life from the peer for 20s")
 }
 
 // Every byte counts once on each side.

@@ -2,11 +2,38 @@ package nldev_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"os"
+	"time"
 
 	"github.com/peerdirect/peerdirect/verbs/nldev"
 )
+
+// The machine's devices. A kernel without RDMA is an error of its own, and no device
+// is none at all.
+func ExampleOpen() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := nldev.Open()
+	if errors.Is(err, nldev.ErrNoDevice) {
+		fmt.Println("asked") // ib_core is not loaded, or not built
+		return
+	} else if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	devices, err := c.Devices(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, d := range devices {
+		fmt.Fprintln(os.Stderr, d.Name)
+	}
+	fmt.Println("asked")
+	// Output: asked
+}
 
 // Whose memory is registered with which device, and how much of it.
 func ExampleClient_MRs() {
@@ -25,7 +52,7 @@ func ExampleClient_MRs() {
 	}
 }
 
-// Devices as they come and go, on any kernel.
+// Devices as they come and go, on any kernel, until the context ends.
 func ExampleClient_Watch() {
 	ctx := context.Background()
 	c, err := nldev.Open()

@@ -189,7 +189,7 @@ const (
 	QPStateRTS   QPState = 3 // ready to send
 	QPStateSQD   QPState = 4 // send queue drained
 	QPStateSQE   QPState = 5 // send queue in error
-	QPStateErr   QPState = 6
+	QPStateError QPState = 6
 )
 
 func (s QPState) String() string {

@@ -59,7 +59,7 @@ func TestLayoutsAgreeWithHeader(t *testing.T) {
 		"create_id": createID(1), "destroy_id": destroyID(1), "bind": bound, "resolve_addr": resolved,
 		"resolve_route": resolveRoute(1, time.Second), "query": query(1), "listen": listen(1, 1),
 		"connect": connect(1, &p), "accept": accept(1, 1, &p), "reject": reject(1, nil),
-		"disconnect": disconnect(1), "init_qp_attr": initQPAttr(1, QPInit), "get_event": getEvent(make([]byte, eventSize)),
+		"disconnect": disconnect(1), "init_qp_attr": initQPAttr(1, StateInit), "get_event": getEvent(make([]byte, eventSize)),
 	} {
 		size("rdma_ucm_"+name, len(c.body))
 		if c.answer != nil {

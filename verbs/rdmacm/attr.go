@@ -6,13 +6,13 @@ import "fmt"
 type QPState uint32
 
 const (
-	QPReset QPState = iota
-	QPInit
-	QPRTR
-	QPRTS
-	QPSQD
-	QPSQE
-	QPError
+	StateReset QPState = iota
+	StateInit
+	StateRTR
+	StateRTS
+	StateSQD
+	StateSQE
+	StateError
 )
 
 func (s QPState) String() string {
@@ -35,11 +35,11 @@ const (
 	QPRetryCount      = 1 << 10
 	QPRNRRetry        = 1 << 11
 	QPRQPSN           = 1 << 12
-	QPMaxRdAtomic     = 1 << 13
+	QPMaxRDAtomic     = 1 << 13
 	QPAltPath         = 1 << 14
 	QPMinRNRTimer     = 1 << 15
 	QPSQPSN           = 1 << 16
-	QPMaxDestRdAtomic = 1 << 17
+	QPMaxDestRDAtomic = 1 << 17
 	QPDestQPN         = 1 << 20
 )
 
@@ -56,8 +56,8 @@ type QPAttr struct {
 	Access          uint32 // enum ibv_access_flags
 	AH              AHAttr
 	PKeyIndex       uint16
-	MaxRdAtomic     uint8
-	MaxDestRdAtomic uint8
+	MaxRDAtomic     uint8
+	MaxDestRDAtomic uint8
 	MinRNRTimer     uint8 // encoded as in ibv_qp_attr
 	Port            uint8
 	Timeout         uint8 // 4.096 us << Timeout
@@ -106,8 +106,8 @@ func decodeQPAttr(b []byte) QPAttr {
 			Port:         b[ah+30],
 		},
 		PKeyIndex:       native.Uint16(b[124:]),
-		MaxRdAtomic:     b[tail+2],
-		MaxDestRdAtomic: b[tail+3],
+		MaxRDAtomic:     b[tail+2],
+		MaxDestRDAtomic: b[tail+3],
 		MinRNRTimer:     b[tail+4],
 		Port:            b[tail+5],
 		Timeout:         b[tail+6],

@@ -50,7 +50,7 @@ func (x *id) modify(to func(QPAttr) error, adjust func(*QPAttr), states ...QPSta
 		// What iWARP has for INIT is not meant to be used (before a connect it
 		// would take all access away), and it has nothing for RTR and RTS.
 		// InfiniBand's INIT always names a P_Key, which iWARP does not know.
-		if state == QPInit && attr.Mask&QPPKeyIndex == 0 {
+		if state == StateInit && attr.Mask&QPPKeyIndex == 0 {
 			return nil
 		}
 		if adjust != nil {

@@ -155,7 +155,7 @@ func (r *Route) Connect(ctx context.Context, p Params) (*Conn, error) {
 // says that the error is that of a local port that is in use.
 func (r *Route) connect(ctx context.Context, x *id, p *Params) (peer Event, taken bool, err error) {
 	if err = p.check(); err == nil && p.Modify != nil {
-		err = x.modify(p.Modify, nil, QPInit)
+		err = x.modify(p.Modify, nil, StateInit)
 	}
 	if err != nil {
 		x.destroy()
@@ -197,7 +197,7 @@ func (r *Route) established(ctx context.Context, x *id, p *Params) (Event, error
 			return Event{}, &Error{Op: "dial", Addr: r.remote, Err: syscall.EINVAL,
 				Detail: "an InfiniBand or RoCE queue pair needs Params.Modify"}
 		}
-		if err := x.modify(p.Modify, nil, QPRTR, QPRTS); err != nil {
+		if err := x.modify(p.Modify, nil, StateRTR, StateRTS); err != nil {
 			return Event{}, err
 		}
 		return ev.Event, x.run(accept(x.num, x.uid, nil))

@@ -146,7 +146,7 @@ func TestUsedUp(t *testing.T) {
 	if err := conn.Disconnect(); !errors.Is(err, ErrClosed) {
 		t.Errorf("disconnecting after close: %v", err)
 	}
-	if _, err := conn.QPAttr(QPRTS); !errors.Is(err, ErrClosed) {
+	if _, err := conn.QPAttr(StateRTS); !errors.Is(err, ErrClosed) {
 		t.Errorf("attributes after close: %v", err)
 	}
 }

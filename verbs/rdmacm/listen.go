@@ -171,14 +171,14 @@ func (r *Request) accept(ctx context.Context, x *id, p *Params) error {
 	}
 	if p.Modify != nil {
 		limit := func(a *QPAttr) {
-			if a.Mask&QPMaxDestRdAtomic != 0 {
-				a.MaxDestRdAtomic = p.ResponderResources
+			if a.Mask&QPMaxDestRDAtomic != 0 {
+				a.MaxDestRDAtomic = p.ResponderResources
 			}
-			if a.Mask&QPMaxRdAtomic != 0 {
-				a.MaxRdAtomic = p.InitiatorDepth
+			if a.Mask&QPMaxRDAtomic != 0 {
+				a.MaxRDAtomic = p.InitiatorDepth
 			}
 		}
-		if err := x.modify(p.Modify, limit, QPInit, QPRTR, QPRTS); err != nil {
+		if err := x.modify(p.Modify, limit, StateInit, StateRTR, StateRTS); err != nil {
 			return err
 		}
 	}

@@ -100,7 +100,7 @@ func TestConnect(t *testing.T) {
 		for range 3 {
 			states = nil
 			a, p := r.connect(t, l, Params{QPN: 17, Private: []byte("index 5"), Modify: modify})
-			want := []QPState{QPInit, QPInit, QPRTR, QPRTR, QPRTS, QPRTS}
+			want := []QPState{StateInit, StateInit, StateRTR, StateRTR, StateRTS, StateRTS}
 			if iwarp {
 				want = nil
 			}
@@ -213,7 +213,7 @@ func TestModifyFails(t *testing.T) {
 			return nil
 		}
 	}
-	for _, state := range []QPState{QPInit, QPRTR, QPRTS} {
+	for _, state := range []QPState{StateInit, StateRTR, StateRTS} {
 		got := make(chan error, 1)
 		go func() {
 			req, err := l.Accept(t.Context())
@@ -222,7 +222,7 @@ func TestModifyFails(t *testing.T) {
 			}
 			got <- err
 		}()
-		_, err := r.active.Dial(t.Context(), netip.Addr{}, l.Addr(), Params{QPN: 1, Modify: fails(QPReset)})
+		_, err := r.active.Dial(t.Context(), netip.Addr{}, l.Addr(), Params{QPN: 1, Modify: fails(StateReset)})
 		if !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("%v: dial: %v", state, err)
 		}

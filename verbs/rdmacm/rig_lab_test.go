@@ -90,7 +90,7 @@ func modify(rc *verbs.RC) func(rdmacm.QPAttr) error {
 				FlowLabel: a.AH.FlowLabel, HopLimit: a.AH.HopLimit, TrafficClass: a.AH.TrafficClass,
 				DLID: a.AH.DLID, SL: a.AH.SL, SrcPathBits: a.AH.SrcPathBits, StaticRate: a.AH.StaticRate,
 			},
-			PKeyIndex: int(a.PKeyIndex), MaxRDAtomic: a.MaxRdAtomic, MaxDestRDAtomic: a.MaxDestRdAtomic,
+			PKeyIndex: int(a.PKeyIndex), MaxRDAtomic: a.MaxRDAtomic, MaxDestRDAtomic: a.MaxDestRDAtomic,
 			MinRNRTimer: a.MinRNRTimer, Port: int(a.Port), Timeout: a.Timeout, RetryCount: a.RetryCount, RNRRetry: a.RNRRetry,
 		}, verbs.AttrMask(a.Mask))
 	}

@@ -117,7 +117,7 @@ func (d *Decode) occupy(pages []uint32) (uint64, error) {
 		case int64(p) >= int64(d.shape.Pages):
 			err = fmt.Errorf("kvcache: page %d of %d", p, d.shape.Pages)
 		case d.busy[p]:
-			err = fmt.Errorf("kvcache: page %d: %w", p, ErrBusy)
+			err = fmt.Errorf("kvcache: page %d belongs to a request that has not ended: %w", p, ErrBusy)
 		}
 		if err != nil {
 			for _, p := range pages[:i] {

@@ -3,6 +3,7 @@ package kvcache
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/peerdirect/peerdirect/transfer/engine"
 )
@@ -73,7 +74,7 @@ var (
 	// ErrFailed: the prefill node could not compute the request.
 	ErrFailed = errors.New("the prefill failed")
 	// ErrBusy: a page belongs to a request that has not ended.
-	ErrBusy = errors.New("the page belongs to a request that has not ended")
+	ErrBusy = error(syscall.EBUSY)
 
 	errProtocol = errors.New("the peer does not keep to the protocol")
 )
