@@ -35,4 +35,19 @@
 // Regions lie in memory of the process, or in that of an exporter of package dmabuf:
 // an accelerator's, which each NIC registers by its dma-buf (an [Export]). A NIC that
 // refuses is a [MemoryError]; nothing goes another way instead.
+//
+// # Goroutines and closing
+//
+// A rail belongs to one goroutine; regions may be made and closed by others until its
+// Close. Closing is in the order: what uses the regions, regions, rails, their nodes
+// (Embedded); memory goes last. Close may be repeated where it failed.
+//
+// # Errors
+//
+// ErrRange and *OptionError are the caller's own mistakes. A *LostError tells of a peer
+// once, ErrFlushed of everything that fell with it; a *MemoryError of a NIC that does
+// not take an exporter's memory. What devices answer is inside: errors.Is finds the
+// classes of verbs and efa (ErrNoDevice, ErrPermission, ErrUnsupported).
+//
+// It needs Linux and cgo, as verbs and dmabuf do; embedded nodes need no privilege.
 package transfer

@@ -24,6 +24,32 @@
 //
 // Memory that a device reaches must not be Go's heap: use Buffer, or any
 // mapping or C memory of your own.
+//
+// # Goroutines
+//
+// Objects may be made and closed by any goroutine. A Batch and a RecvBatch belong
+// to one goroutine, so do the sends and the receives of a queue pair; one goroutine
+// at a time polls a CQ. Close an object when nobody posts or polls there any more;
+// a goroutine in Channel.Wait is woken by Close, and gets ErrClosed.
+//
+// # Closing
+//
+// In the reverse order of making: batches, queue pairs, queues, channels, regions,
+// the domain, the device; a Buffer after its regions. What still has users refuses
+// and stays open, so a second Close is never wrong.
+//
+// # What it needs
+//
+// Linux and cgo, with the headers of rdma-core (package libibverbs-dev) where it is
+// built and libibverbs where it runs; the device's node in /dev/infiniband open for
+// reading and writing; as much RLIMIT_MEMLOCK as memory is registered. CreateRawPacket
+// needs CAP_NET_RAW. Sizes and lengths are bytes, rates what the kernel calls them.
+//
+// # Errors
+//
+// An *Error has the verb, the object, the errno and, where known, cause and remedy;
+// a *PostError how many requests were taken; both unwrap to an errno or a class. A
+// *CompletionError has the Status that a request ended with.
 package verbs
 
 import (

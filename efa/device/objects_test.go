@@ -291,7 +291,7 @@ func TestTransitions(t *testing.T) {
 		wire.QPStateRTR:   {wire.QPStateInit, wire.QPStateRTR},
 		wire.QPStateRTS:   {wire.QPStateInit, wire.QPStateRTR, wire.QPStateRTS},
 		wire.QPStateSQD:   {wire.QPStateInit, wire.QPStateRTR, wire.QPStateRTS, wire.QPStateSQD},
-		wire.QPStateError:   {wire.QPStateInit, wire.QPStateError},
+		wire.QPStateError: {wire.QPStateInit, wire.QPStateError},
 	}
 	allowed := map[wire.QPState]string{
 		wire.QPStateReset: "RESET INIT", wire.QPStateInit: "RESET INIT RTR ERR", wire.QPStateRTR: "RESET RTS ERR",

@@ -15,7 +15,7 @@ var transitions = [...]uint{
 	wire.QPStateRTS:   1<<wire.QPStateReset | 1<<wire.QPStateError | 1<<wire.QPStateRTS | 1<<wire.QPStateSQD,
 	wire.QPStateSQD:   1<<wire.QPStateReset | 1<<wire.QPStateError | 1<<wire.QPStateRTS | 1<<wire.QPStateSQD,
 	wire.QPStateSQE:   1<<wire.QPStateReset | 1<<wire.QPStateError | 1<<wire.QPStateRTS,
-	wire.QPStateError:   1<<wire.QPStateReset | 1<<wire.QPStateError,
+	wire.QPStateError: 1<<wire.QPStateReset | 1<<wire.QPStateError,
 }
 
 // ModifyQP changes a queue pair's state or attributes, all or nothing. The state it

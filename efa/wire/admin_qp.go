@@ -20,7 +20,7 @@ const (
 	QPStateRTS   QPState = 3
 	QPStateSQD   QPState = 4
 	QPStateSQE   QPState = 5
-	QPStateError   QPState = 6
+	QPStateError QPState = 6
 )
 
 func (s QPState) String() string {

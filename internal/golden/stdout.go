@@ -22,7 +22,7 @@ func Stdout(t testing.TB, f func()) string {
 	}()
 	saved := os.Stdout
 	os.Stdout = w
-	defer func() { os.Stdout = saved }()
+	defer func() { os.Stdout = saved; w.Close() }()
 	f()
 	w.Close()
 	return <-printed

@@ -88,4 +88,13 @@
 // them. A NIC knows a region's key and not who uses it: a peer that was granted a
 // region can reach it until the region is closed, or the peer is fenced. Rights are
 // kept by the peer's engine, not by the NIC.
+//
+// # Use
+//
+// Everything may be called from any goroutine, but what Manual says. Functions given
+// to Then and Call run on a worker and must not block. Closing: transfers end, then
+// regions, peers and the engine are closed, memory last; Engine.Close does all but the
+// last in that order, and whoever wants its peers to know that all is done says so by a
+// message or a barrier before. Engines need Linux and cgo; embedded NICs need nothing
+// else, others what verbs, efa and dmabuf need. Offsets, lengths and sizes are bytes.
 package engine

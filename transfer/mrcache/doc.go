@@ -32,6 +32,13 @@
 // A registration may cover more than was asked for: whole pages of host memory,
 // a whole allocation, neighbours of the same allocation that had the same
 // rights. Its key is good for all of that. [Policy] turns each of these off.
+//
+// # Closing
+//
+// References are released first, then the cache is closed, then the NICs: Cache.Close
+// waits for references until its context ends, and tells who holds them. It needs
+// Linux, no cgo and no privilege, but that Options.Watch needs userfaultfd, which a
+// container may lack (see [Cache.Watching]).
 package mrcache
 
 import _ "github.com/peerdirect/peerdirect/internal/needs/linux"

@@ -44,4 +44,11 @@
 // Memory that a peer could write is freed when the peer's rails are fenced, not before.
 // Whatever a peer says is checked, and a sender gets no more memory than the receiver's
 // limit.
+//
+// # Use
+//
+// A Node and a Listener may be used by several goroutines. Close the listener first,
+// then the node; what goes on ends with an error. Errors are found by errors.Is, in
+// the classes here and those of package control; of pages that differ it is a
+// *VerifyError. It needs what package engine needs.
 package pages

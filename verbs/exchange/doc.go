@@ -38,4 +38,10 @@
 // Nothing here authenticates or encrypts: whoever reaches the port can talk to
 // the program, which is why Listen binds to the loopback address unless told
 // otherwise. Whatever a peer sends is checked before it is used.
+//
+// # Use
+//
+// A Conn's Send and Receive may be called by two goroutines; Close or Fail ends it
+// once. It needs no privilege; what it needs to build is verbs'. Errors are *Error of
+// a class, or a *RemoteError that has the peer's.
 package exchange

@@ -30,6 +30,12 @@
 //
 // Numbers are from include/uapi/rdma/rdma_netlink.h, behaviour from
 // drivers/infiniband/core/nldev.c and netlink.c, both of Linux 7.3.4.
+//
+// # Use
+//
+// A Client and a Monitor may be used by several goroutines; Close ends what is under
+// way with ErrClosed. Nothing else has to be closed. Sizes are bytes. It needs Linux,
+// no cgo and no device; without ib_core Open is ErrNoDevice.
 package nldev
 
 import _ "github.com/peerdirect/peerdirect/internal/needs/linux"

@@ -33,6 +33,11 @@
 // Layouts and numbers are from include/uapi/rdma/rdma_user_cm.h (ABI 4) and
 // ib_user_verbs.h, behaviour from drivers/infiniband/core/ucma.c, cma.c, iwcm.c
 // and drivers/infiniband/sw/siw/siw_cm.c of Linux 7.3.4.
+//
+// # What it needs
+//
+// Linux, the module rdma_ucm, and its node open for reading and writing; no cgo. An
+// *Error has the operation, the address, an errno or class, and cause and remedy.
 package rdmacm
 
 import _ "github.com/peerdirect/peerdirect/internal/needs/linux"
