@@ -22,7 +22,7 @@ FISHDIR   ?= $(PREFIX)/share/fish/vendor_completions.d
 ZSHDIR    ?= $(PREFIX)/share/zsh/site-functions
 
 .PHONY: build man install uninstall demo test test-unit test-lab acceptance fuzz bench bench-lab generate lint clean \
-	deb reproducible check-package test-packages
+	deb reproducible check-package test-packages check-builds
 
 build:
 	@scripts/deps build
@@ -121,6 +121,10 @@ check-package: build
 test-packages: build
 	@scripts/deps build deb check lab packages
 	scripts/test-packages
+
+# Without cgo, for arm64, for other systems: what docs/library.md says of building.
+check-builds:
+	scripts/check-builds
 
 clean:
 	rm -rf bin build

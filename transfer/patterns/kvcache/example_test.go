@@ -18,6 +18,7 @@ import (
 func Example() {
 	shape := kvcache.Shape{Layers: 3, Pages: 8, PageSize: 4096, Lanes: 4, MaxPages: 8}
 	ctx := context.Background()
+	// In this process; nodes of their own open and join as in package engine's example.
 	cluster, err := local.New(transfer.EmbeddedOptions{Nodes: 2, NICs: 2}, engine.Options{})
 	if err != nil {
 		log.Fatal(err)

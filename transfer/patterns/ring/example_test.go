@@ -17,6 +17,7 @@ import (
 func Example() {
 	const nodes = 3
 	ctx := context.Background()
+	// In this process; nodes of their own open and join as in package engine's example.
 	cluster, err := local.New(transfer.EmbeddedOptions{Nodes: nodes}, engine.Options{})
 	if err != nil {
 		log.Fatal(err)

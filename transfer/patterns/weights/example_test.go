@@ -31,6 +31,7 @@ func Example() {
 	}
 
 	ctx := context.Background()
+	// In this process; nodes of their own open and join as in package engine's example.
 	cluster, err := local.New(transfer.EmbeddedOptions{Nodes: 4}, engine.Options{}) // two and two
 	if err != nil {
 		log.Fatal(err)
