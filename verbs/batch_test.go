@@ -17,6 +17,7 @@ func unconnected(o QPOptions) *QP {
 	if err := q.attach("test", "qp RC 1"); err != nil {
 		panic(err)
 	}
+	q.detach() // it has its name, and is not counted
 	return q
 }
 
