@@ -70,7 +70,8 @@
 // transfers go by those that both memories are near to. [Placed] makes rails,
 // workers and Near of a machine's topology. When no near rail is up, memory is
 // registered with others on demand: registering is dear, so it is not done before,
-// and never by a worker. Without Near all rails are near.
+// and never by a worker. A rail that does not take it is passed over, and asked again
+// after Options.CoolDown. Without Near all rails are near.
 //
 // Registrations may be kept for the next region of the same memory (CacheOptions),
 // but none whose keys were told to a peer.
