@@ -83,7 +83,7 @@ func ExamplePD_CreateRC() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		if imm, ok := c.Imm(); ok {
+		if imm, ok := c.Imm(); ok && c.Opcode == verbs.CompletedRecvWriteImm { // rxe flags the sender's, too
 			fmt.Printf("%d: %s\n", imm, buf.Bytes()[4096:4106])
 		}
 	}

@@ -15,6 +15,6 @@ func ExampleSimulate() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("simulated: %.0f Gbit/s, %.0f %% of the line\n", f.Gbits, 100*f.OfLine)
-	// Output: simulated: 3032 Gbit/s, 95 % of the line
+	fmt.Println("simulated:", f.Gbits > 0.9*f.Limit.Gbits, "- more than 90 % of what the model allows, set by the", f.Limit.By)
+	// Output: simulated: true - more than 90 % of what the model allows, set by the line
 }

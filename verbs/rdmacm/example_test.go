@@ -16,7 +16,7 @@ import (
 func ExampleListen() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	l, err := rdmacm.Listen(ctx, netip.MustParseAddrPort("192.0.2.1:0"))
+	l, err := rdmacm.Listen(ctx, netip.MustParseAddrPort("203.0.113.77:0"))
 	var failed *rdmacm.Error
 	switch {
 	case errors.Is(err, rdmacm.ErrPermission): // needs read and write on rdmacm.Path
