@@ -42,3 +42,21 @@ func show(r *Result) string {
 	}
 	return string(b)
 }
+
+// TestJSON: a result can be read by its schema.
+func TestJSON(t *testing.T) {
+	r := newResult(RoleDialler)
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Result
+	if err := json.Unmarshal(b, &back); err != nil || len(back.Steps) != len(Names()) || back.Steps[3].Name != StepMatch {
+		t.Errorf("%v: %s", err, b)
+	}
+	for _, key := range []string{`"schema":"peerdirect.doctor.peer/1"`, `"verdict":"not reached"`} {
+		if !strings.Contains(string(b), key) {
+			t.Errorf("no %s in %s", key, b)
+		}
+	}
+}
