@@ -43,8 +43,7 @@ for each: series, release and folder, separated by tabs. It takes a minute or
 two and 1.5 GB a kernel. Then it makes the layers named: programs that a run may
 lay over its kernel's root.`,
 		Example: `  peerdirect lab build                          # the default kernel
-  peerdirect lab build --kernel all             # every kernel the lab knows
-  peerdirect lab build --with acceptance        # and what make acceptance runs`,
+  peerdirect lab build --kernel all             # every kernel the lab knows`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			chosen, err := labKernels(kernels)
