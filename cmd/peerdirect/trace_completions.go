@@ -62,8 +62,7 @@ process's memory, which takes CAP_SYS_PTRACE.
 ` + traceHelp,
 		Example: `  sudo peerdirect trace completions --duration 10s --log2
   sudo peerdirect trace completions --pid 4242 --polled --window 5ms --every 10s
-  sudo peerdirect trace completions --duration 2m --svg completions.svg
-  sudo peerdirect trace completions --listen :9750 >/dev/null`,
+  sudo peerdirect trace completions --duration 2m --svg completions.svg`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(cmd.Flags()); err != nil {

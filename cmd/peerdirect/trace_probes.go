@@ -30,8 +30,7 @@ missing. What cannot be found out is unknown.
 
 Exit codes: 0 every needed role has a place; 2 usage; 4 it would need more
 privilege; 5 a needed role has none.`,
-		Example: `  sudo peerdirect trace probes
-  sudo peerdirect trace probes --purpose leaks
+		Example: `  sudo peerdirect trace probes --purpose leaks
   sudo peerdirect trace probes --json`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
