@@ -23,8 +23,8 @@ kernel counts into histograms; single calls are shown on request.
 It needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN, or root. Nothing stays attached
 when it ends, however it ends.`,
 		Example: `  sudo peerdirect trace registrations --duration 10s`,
-		Args: noCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:    noCommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTraceProbes(), newTraceRegistrations(), newTraceCompletions(), newTraceLeaks(), newTraceConnections(), newTraceErrors())
 	return cmd
