@@ -68,7 +68,7 @@ test-unit: build
 test-lab: build
 	@scripts/deps lab
 	$(BIN) lab build --kernel all
-	$(GO) test -count=1 -timeout 20m -tags lab_host -run Host ./internal/lab ./cmd/peerdirect
+	$(GO) test -count=1 -p 1 -timeout 20m -tags lab_host -run Host ./internal/lab ./cmd/peerdirect
 	scripts/test-lab $(LAB_RUNS)
 	scripts/acceptance 6.1/bind '*/srd'
 
