@@ -26,6 +26,14 @@ func checkPorts(ctx context.Context, s *System) []Finding {
 		f := Finding{Subject: portName(d, p), Summary: "the port is active"}
 		f.Evidence = []string{fmt.Sprintf("/%s: %s; phys_state %s, link_layer %s", file, *p.State, orUnknown(p.PhysicalState), orUnknown(p.LinkLayer))}
 		if *p.State == active {
+			// Some drivers keep a port active whose interface has lost its link (rxe of 6.1).
+			if s.interfaceDown(&f, d, p) {
+				f.Verdict = Warn
+				if len(s.Devices) > 0 {
+					f.Verdict = Fail
+				}
+				f.Summary += ", though the port is " + active
+			}
 			return []Finding{f}
 		}
 		s.portDown(&f, d, p)
@@ -79,12 +87,18 @@ func (s *System) portDown(f *Finding, d *inventory.Device, p *inventory.Port) {
 		f.Summary += ": the link is being trained"
 		f.Remedy = "look again; if it stays, the two ends do not agree on speed or error correction"
 	}
+	s.interfaceDown(f, d, p)
+}
+
+// interfaceDown tells whether the interface of a port that is not InfiniBand's is
+// down or without a link, and says so.
+func (s *System) interfaceDown(f *Finding, d *inventory.Device, p *inventory.Port) bool {
 	name := value(p.Netdev)
-	if name == "" && k != kindInfiniBand && len(d.Netdevs) == 1 {
+	if name == "" && len(d.Netdevs) == 1 {
 		name = d.Netdevs[0].Name
 	}
-	if name == "" || k == kindInfiniBand {
-		return
+	if name == "" || kindOf(d, p) == kindInfiniBand {
+		return false
 	}
 	up, carrier, state := s.netState(name)
 	f.Evidence = append(f.Evidence, fmt.Sprintf("/sys/class/net/%s: operstate %s, flags up %s, carrier %s", name, state, up, carrier))
@@ -96,7 +110,10 @@ func (s *System) portDown(f *Finding, d *inventory.Device, p *inventory.Port) {
 	case carrier == pci.No:
 		f.Summary = "its network interface has no carrier"
 		f.Remedy = "look at the cable, the module, and whether the switch's port is up ('ethtool " + name + "' tells what the NIC sees)"
+	default:
+		return false
 	}
+	return true
 }
 
 // netState reads whether an interface is meant to be up, and has a link.

@@ -69,11 +69,17 @@ func TestPorts(t *testing.T) {
 		{"one of an accelerator's two rails", nic("mlx5_core") + "\n" + up + "\n" + far + "\n" + down("mlx5_1", farOther, "1: DOWN", "2: Polling") + "\n" + gpuUp,
 			"warn mlx5_1: the port is DOWN: it finds no partner (POLLING)\n|!fail"},
 		{"the interface is down", eth("0x1002", "down", "0"), "fail mlx5_0: its network interface is down {other} $ ip link set eth0 up\n"},
+		{"active without a carrier", roceWithout(), "warn mlx5_0: its network interface has no carrier, though the port is ACTIVE\n|!fail"},
 		{"no carrier", eth("0x1003", "down", "0"), "fail mlx5_0: its network interface has no carrier {other}\n"},
 	})
 	s := machine(t, nic("mlx5_core"), up, second, down("mlx5_1", other, "1: DOWN", "2: Polling"))
 	s.Devices = []string{"mlx5_1"}
 	want(t, told(runCheck(t, s, "rdma-ports")), "fail mlx5_1|!mlx5_0")
+}
+
+// roceWithout is an active port whose interface has no link.
+func roceWithout() string {
+	return strings.Replace(roce(1500, gid(1, ipv4GID, "RoCE v2", "eth0")), "/carrier = 1", "/carrier = 0", 1)
 }
 
 func TestRates(t *testing.T) {
