@@ -3,6 +3,8 @@ package ebpfprobes
 import (
 	"bufio"
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -39,6 +41,8 @@ func (s *LeakSession) search(rows map[siteKey]*LeakRow) {
 type holderSearch struct {
 	holder map[uint64]holding   // who held it when it was last looked
 	unheld map[uint64]time.Time // when a pass through all processes had not found one
+	unsure map[uint64]bool      // that pass met processes that it might not look at
+	blind  bool                 // so has the one under way
 
 	// The pass that is under way: processes to look at yet, and for what.
 	left   []int
@@ -58,7 +62,7 @@ func (h *holderSearch) holds(inode uint64) (held, known bool) {
 		return true, true
 	}
 	_, known = h.unheld[inode]
-	return false, known
+	return false, known && !h.unsure[inode]
 }
 
 // look brings up to date what is known of dma-bufs, whose makers are given where they are
@@ -67,11 +71,15 @@ func (h *holderSearch) look(proc string, makers map[uint64]int, budget time.Dura
 	now := time.Now()
 	until := now.Add(budget)
 	if h.unheld == nil {
-		h.unheld = make(map[uint64]time.Time)
+		h.unheld, h.unsure = make(map[uint64]time.Time), make(map[uint64]bool)
+	}
+	if len(h.left) == 0 {
+		h.blind = false
 	}
 	for inode := range h.unheld {
 		if _, ok := makers[inode]; !ok {
 			delete(h.unheld, inode)
+			delete(h.unsure, inode)
 		}
 	}
 	asked := make(map[int]bool)
@@ -82,12 +90,14 @@ func (h *holderSearch) look(proc string, makers map[uint64]int, budget time.Dura
 			return
 		}
 		asked[pid] = true
-		h.visit(path.Join(proc, strconv.Itoa(pid)), func(inode uint64) {
+		if !h.visit(path.Join(proc, strconv.Itoa(pid)), func(inode uint64) {
 			if _, wanted := makers[inode]; wanted {
 				h.holder[inode] = holding{pid, now}
 				delete(h.unheld, inode)
 			}
-		})
+		}) {
+			h.blind = true
+		}
 	}
 	for inode, maker := range makers {
 		last, was := before[inode]
@@ -137,7 +147,7 @@ func (h *holderSearch) pass(proc string, makers map[uint64]int, until time.Time,
 	}
 	for _, inode := range h.sought {
 		if !found(inode) {
-			h.unheld[inode] = time.Now()
+			h.unheld[inode], h.unsure[inode] = time.Now(), h.blind
 		}
 	}
 }
@@ -169,16 +179,17 @@ type visitor struct {
 // dmabuffs_dname).
 var bufferName = []byte("/dmabuf:")
 
-// visit gives the inodes of the dma-bufs that a process has open or mapped.
-func (v *visitor) visit(process string, give func(inode uint64)) {
-	v.opened(path.Join(process, "fd"), give)
-	v.mapped(path.Join(process, "maps"), give)
+// visit gives the inodes of the dma-bufs that a process has open or mapped; false if it
+// may not be looked at (without CAP_SYS_PTRACE, those of other users).
+func (v *visitor) visit(process string, give func(inode uint64)) bool {
+	opened, mapped := v.opened(path.Join(process, "fd"), give), v.mapped(path.Join(process, "maps"), give)
+	return !errors.Is(opened, fs.ErrPermission) && !errors.Is(mapped, fs.ErrPermission)
 }
 
-func (v *visitor) opened(folder string, give func(uint64)) {
+func (v *visitor) opened(folder string, give func(uint64)) error {
 	d, err := os.Open(folder)
 	if err != nil {
-		return
+		return err
 	}
 	defer d.Close()
 	names, _ := d.Readdirnames(-1)
@@ -192,13 +203,14 @@ func (v *visitor) opened(folder string, give func(uint64)) {
 			give(s.Ino)
 		}
 	}
+	return nil
 }
 
 // mapped takes the inode of lines "start-end perms offset device inode path".
-func (v *visitor) mapped(maps string, give func(uint64)) {
+func (v *visitor) mapped(maps string, give func(uint64)) error {
 	f, err := os.Open(maps)
 	if err != nil {
-		return
+		return err
 	}
 	defer f.Close()
 	if v.lines == nil {
@@ -216,7 +228,7 @@ func (v *visitor) mapped(maps string, give func(uint64)) {
 			}
 		}
 		if err != nil && err != bufio.ErrBufferFull {
-			return
+			return nil
 		}
 	}
 }

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // fakeProc makes a /proc of processes that have the dma-bufs mapped that are given by
@@ -36,6 +39,52 @@ func fakeProc(t testing.TB, processes, descriptors int, mapped map[int][]uint64)
 		t.Fatal(err)
 	}
 	return proc
+}
+
+// TestHoldersThatAreHidden: what nobody is seen to hold is not known to be held by nobody
+// where a process may not be looked at, and is not looked for again at once.
+func TestHoldersThatAreHidden(t *testing.T) {
+	proc := fakeProc(t, 3, 1, nil)
+	for _, folder := range []string{filepath.Dir(proc), proc} {
+		if err := os.Chmod(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pid := range []string{"1", "2", "3"} {
+		for _, name := range []string{"", "fd", "maps"} {
+			if err := os.Chmod(filepath.Join(proc, pid, name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	runtime.LockOSThread() // files are looked at as nobody by this thread alone
+	defer runtime.UnlockOSThread()
+	if was, err := unix.SetfsuidRetUid(65534); err != nil {
+		t.Fatal(err)
+	} else {
+		defer unix.SetfsuidRetUid(was)
+	}
+	makers := map[uint64]int{50: 0}
+	var seen, hidden holderSearch
+	seen.look(proc, makers, time.Hour)
+	if held, known := seen.holds(50); held || !known {
+		t.Errorf("all may be looked at: held %v, known %v", held, known)
+	}
+	func() {
+		was, _ := unix.SetfsuidRetUid(os.Geteuid())
+		defer unix.SetfsuidRetUid(was)
+		for _, name := range []string{"fd", "maps"} {
+			if err := os.Chmod(filepath.Join(proc, "2", name), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}()
+	for range 2 {
+		hidden.look(proc, makers, time.Hour)
+		if held, known := hidden.holds(50); held || known || len(hidden.left) != 0 {
+			t.Errorf("one may not: held %v, known %v, %d to look at", held, known, len(hidden.left))
+		}
+	}
 }
 
 // TestHolders: makers are asked first, all processes only for what nobody is known to

@@ -73,15 +73,17 @@ func (e *Export) register(device string, reg func(b *dmabuf.Buffer, iova uint64)
 }
 
 // Registered says that no more NICs will come. Descriptors that the regions do
-// not need are closed.
+// not need are closed, and those that no NIC took: a region is tried again, with a new
+// one, for as long as it lives.
 func (e *Export) Registered() error {
-	return e.drop(func(b *dmabuf.Buffer) bool { return b.Closing == dmabuf.CloseAnyTime })
+	return e.drop(func(b *dmabuf.Buffer) bool { return b.Closing != dmabuf.CloseNever }, syscall.EBUSY)
 }
 
 // Close gives up what is left, after the regions are closed.
-func (e *Export) Close() error { return e.drop(func(*dmabuf.Buffer) bool { return true }) }
+func (e *Export) Close() error { return e.drop(func(*dmabuf.Buffer) bool { return true }, nil) }
 
-func (e *Export) drop(which func(*dmabuf.Buffer) bool) error {
+// drop closes some of the buffers, and keeps what cannot be closed now; but is no error.
+func (e *Export) drop(which func(*dmabuf.Buffer) bool, but error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var errs []error
@@ -90,7 +92,10 @@ func (e *Export) drop(which func(*dmabuf.Buffer) bool) error {
 		if !which(b) {
 			kept = append(kept, b)
 		} else if err := b.Close(); err != nil {
-			kept, errs = append(kept, b), append(errs, err)
+			kept = append(kept, b)
+			if but == nil || !errors.Is(err, but) {
+				errs = append(errs, err)
+			}
 		}
 	}
 	e.buffers, e.taken = kept, true // who comes later gets a new one

@@ -24,7 +24,7 @@ func TestAnObjectThatIsDroppedIsReported(t *testing.T) {
 		runtime.GC()
 		select {
 		case text := <-lost:
-			if !strings.HasPrefix(text, "mr lkey") || !strings.Contains(text, "life_lab_test.go") {
+			if !strings.HasPrefix(text, "mr lkey") || !strings.Contains(text, "gone_lab_test.go") {
 				t.Errorf("the report says %q", text)
 			}
 			refused(t, pd.Close(), ErrBusy, "dropped without Close")

@@ -6,9 +6,9 @@ import (
 	"github.com/peerdirect/peerdirect/ebpfprobes"
 	"github.com/peerdirect/peerdirect/internal/buildinfo"
 	"github.com/peerdirect/peerdirect/internal/dl"
+	"github.com/peerdirect/peerdirect/internal/uname"
 	"github.com/peerdirect/peerdirect/verbs"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 )
 
 // release is set by the Makefile through -ldflags for a tagged build.
@@ -36,10 +36,7 @@ alone.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r := readBuild()
 			r.BPFDigest = ebpfprobes.ObjectDigest()
-			var name unix.Utsname
-			if unix.Uname(&name) == nil {
-				r.Kernel = unix.ByteSliceToString(name.Release[:])
-			}
+			r.Kernel = uname.Release()
 			path, err := verbs.Library()
 			r.Libraries = append(r.Libraries, buildinfo.LibraryAt("libibverbs", path, err), libefa())
 			if asJSON {

@@ -30,7 +30,8 @@ func One(ctx context.Context, l net.Listener, secret []byte) (conn net.Conn, err
 // Each calls take for each connection that shows the secret, with as many bytes more
 // as are to follow it, until take has enough or the context ends; then it closes the
 // listener. A connection that take does not make its own is closed, as are those that
-// show something else, without a word. Who says nothing keeps out nobody who does.
+// show something else, without a word. Who says nothing keeps out nobody who does,
+// unless 256 at once say nothing: then others wait for Patience.
 func Each(ctx context.Context, l net.Listener, secret []byte, more int, take func(c net.Conn, more []byte) (mine, enough bool)) error {
 	type shown struct {
 		c    net.Conn

@@ -86,7 +86,7 @@ func (t *Target) confirmed() {
 
 // Grant tells the peer of a region under a name, and lets it do with it what
 // rights say. What the peer may reach is the region and no more. A name that is
-// granted already is refused: withdraw it first.
+// granted already is refused: withdraw it first. A peer takes 16,384 regions.
 func (p *Peer) Grant(name string, r *Region, rights Rights) error {
 	switch {
 	case name == "" || len(name) > maxName:
@@ -119,6 +119,10 @@ func (p *Peer) grantName(name string, r *Region, rights Rights) (bool, error) {
 		err = p.err
 		p.mu.Unlock()
 		return false, err
+	}
+	if len(p.grants) >= maxGrants {
+		p.mu.Unlock()
+		return false, fmt.Errorf("grant %q to %s: %d regions are granted already, as many as a peer takes: withdraw some first", name, p.name, maxGrants)
 	}
 	p.grants[name] = &grant{region: r, rights: rights, confirmed: make(chan struct{})}
 	p.mu.Unlock()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,11 +10,12 @@ import (
 	"github.com/peerdirect/peerdirect/efa/device"
 )
 
-// newFar is a pair of 4 rails, of which the first two are near to "a" and down. Of
+// newFar is a pair of 4 rails, of which the first ones are near to "a" and down. Of
 // the others, those of the set register nothing while refuse is set, on one side.
-func newFar(t *testing.T, side int, refuse *atomic.Bool, refusers ...int) *pair {
+func newFar(t *testing.T, near, side int, refuse *atomic.Bool, refusers ...int) *pair {
 	made := 0
-	o := Options{MaxPiece: 4096, Near: twoHalves, CoolDown: 20 * time.Millisecond, RailTime: patience, FenceTime: patience}
+	first := func(at Place) []int { return []int{0, 1, 2, 3}[:near] }
+	o := Options{MaxPiece: 4096, Near: first, CoolDown: 20 * time.Millisecond, RailTime: patience, FenceTime: patience}
 	p := newPairWith(t, 4, 2, 100*time.Millisecond, o, func(specs []RailSpec) {
 		if made++; made-1 != side {
 			return
@@ -27,8 +29,8 @@ func newFar(t *testing.T, side int, refuse *atomic.Bool, refusers ...int) *pair 
 		}
 	})
 	p.at("a", "a")
-	for _, nic := range []string{"efa_0", "efa_1"} {
-		p.nics[nic].Faults().Set(device.FaultPlan{LinkDown: true})
+	for i := range near {
+		p.nics[fmt.Sprint("efa_", i)].Faults().Set(device.FaultPlan{LinkDown: true})
 	}
 	refuse.Store(true)
 	return p
@@ -39,7 +41,7 @@ func newFar(t *testing.T, side int, refuse *atomic.Bool, refusers ...int) *pair 
 func TestOneRefuses(t *testing.T) {
 	for side := range 2 {
 		var refuse atomic.Bool
-		p := newFar(t, side, &refuse, 2)
+		p := newFar(t, 2, side, &refuse, 2)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		for range 3 {
@@ -49,12 +51,29 @@ func TestOneRefuses(t *testing.T) {
 	}
 }
 
+// TestTheOnlyOneRefuses: memory that is near to one rail is registered with one other
+// in its place; when that does not take it on one side, a third serves both.
+func TestTheOnlyOneRefuses(t *testing.T) {
+	for side := range 2 {
+		var refuse atomic.Bool
+		p := newFar(t, 1, side, &refuse, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for range 3 {
+			p.transfer(ctx)
+		}
+		if have := p.region[side].have.load(); have.has(1) || have.count() < 2 {
+			t.Errorf("side %d is registered with rails %v", side, p.region[side].Rails())
+		}
+	}
+}
+
 // TestAskedAgain: rails that did not take memory are asked again after a time, with
 // what waits for them.
 func TestAskedAgain(t *testing.T) {
 	for side := range 2 {
 		var refuse atomic.Bool
-		p := newFar(t, side, &refuse, 2, 3)
+		p := newFar(t, 2, side, &refuse, 2, 3)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		w, err := p.peer[0].Write(ctx, Move{Local: p.region[0], Remote: p.target, Segments: []Segment{{Length: 4096}}})

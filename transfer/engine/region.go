@@ -203,6 +203,7 @@ func (r *Region) deregister() error {
 	if r.retry != nil {
 		r.retry()
 		r.retry = nil
+		r.refused.store(railSet{}) // where closing fails, the region goes on
 	}
 	var errs []error
 	for i := range r.on {

@@ -1,5 +1,7 @@
 package engine
 
+import "errors"
+
 // A transfer goes by rails that both memories are near to, as long as one of them
 // is up. Else it goes by any on which both are registered; and if none of these is
 // up, the memory is registered on others (see widen.go).
@@ -40,7 +42,12 @@ func (p *Peer) lanes(r *Region, t *Target, own *railSet) (*railSet, error) {
 		theirs = others
 	}
 	if err := p.widenHere(r, p.best(r.near, theirs)); err != nil {
-		return nil, err
+		good := p.goodRails.load()
+		if others := good.without(t.have.load()); others.empty() || errors.Is(err, ErrClosed) {
+			return nil, err
+		}
+		p.trouble(err)
+		return own, nil // the peer may have its memory reached by others
 	}
 	*own = p.route(r, t)
 	return own, nil

@@ -55,10 +55,14 @@ func (p *Peer) widen(r *Region, t *Target) bool {
 	case !there.meets(&to):
 		return p.askForKeys(t, here, to) || !try
 	default:
-		to = there.and(to).without(r.refused.load())
-		if !to.empty() {
-			p.register(r, p.best(r.near, to))
+		refused := r.refused.load()
+		if mine := there.and(to).without(refused); !mine.empty() {
+			p.register(r, p.best(r.near, mine))
 			return true
+		}
+		// This side's NICs refuse all that the peer has keys of: it is asked for others.
+		if others := to.without(there).without(refused); !others.empty() {
+			return p.askForKeys(t, here, others) || !try
 		}
 	}
 	return !try // one comes, or the peer is lost

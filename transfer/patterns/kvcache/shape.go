@@ -73,7 +73,7 @@ const (
 var (
 	// ErrFailed: the prefill node could not compute the request.
 	ErrFailed = errors.New("the prefill failed")
-	// ErrBusy: a page belongs to a request that has not ended.
+	// ErrBusy is EBUSY: a page belongs to a request that has not ended.
 	ErrBusy = error(syscall.EBUSY)
 
 	errProtocol = errors.New("the peer does not keep to the protocol")
