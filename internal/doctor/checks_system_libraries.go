@@ -113,25 +113,11 @@ func installedLibraries(_ context.Context, s *System) (all []Finding) {
 			f.Verdict, f.Cause = Fail, CauseUnsupported
 			f.Summary = "it is not installed: nothing opens the RDMA devices here"
 		}
-		f.Remedy = "install rdma-core with its providers: Debian and Ubuntu libibverbs1 and ibverbs-providers, Amazon Linux 2023 libibverbs"
-		if text, err := s.text("etc/os-release"); err == nil && debianLike(text) {
-			f.Commands = []string{"apt-get install -y libibverbs1 ibverbs-providers librdmacm1"}
-		} else if err == nil && strings.Contains(text, `ID="amzn"`) {
-			f.Commands = []string{"dnf install -y libibverbs librdmacm"}
-		}
+		f.Remedy = installVerbsWords
+		f.Commands = s.installVerbs()
 		all = append(all, f)
 	}
 	return append(all, s.nvidiaVersions(found)...)
-}
-
-func debianLike(osRelease string) bool {
-	for line := range strings.Lines(osRelease) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		if (key == "ID" || key == "ID_LIKE") && slices.ContainsFunc(strings.Fields(strings.Trim(value, `"`)), func(id string) bool { return id == "debian" || id == "ubuntu" }) {
-			return true
-		}
-	}
-	return false
 }
 
 // nvidiaVersions compares NVIDIA's module with its library, which must be of one

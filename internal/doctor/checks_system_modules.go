@@ -17,6 +17,10 @@ var rdmaModules = map[string]string{
 	"cxgb4": "iw_cxgb4", "qede": "qedr", "mana": "mana_ib", "hns3": "hns_roce_hw_v2", "ionic": "ionic_rdma",
 }
 
+// exportsNothing are modules that know NVIDIA's accelerators and give their memory to
+// nobody; NVIDIA's packages keep them away for good reason.
+var exportsNothing = map[string]bool{"nouveau": true, "nova_core": true, "nvidiafb": true}
+
 // need is a module that something on this machine needs.
 type need struct {
 	name    string
@@ -82,6 +86,9 @@ func (m *modules) forDevice(d *pci.Device) (needs []need) {
 	switch {
 	case d.Driver == "" && len(d.RDMA) == 0:
 		for _, name := range m.forFunction(d) {
+			if exportsNothing[name] {
+				continue
+			}
 			needs = append(needs, need{name, "it knows " + subject + ", which has no driver", Warn, CauseOther})
 		}
 	case d.Kind == pci.RDMANIC && rdmaModules[d.Driver] != "":

@@ -8,7 +8,7 @@ func TestModules(t *testing.T) {
 		dep    = tree + "modules.dep = kernel/drivers/infiniband/core/ib_core.ko.xz:\\nkernel/drivers/infiniband/core/ib_uverbs.ko.xz: kernel/drivers/infiniband/core/ib_core.ko.xz\\n" +
 			"kernel/drivers/infiniband/core/rdma_ucm.ko.xz:\\nkernel/drivers/infiniband/hw/mlx5/mlx5_ib.ko.xz:"
 		none  = "proc/modules = ext4 1 0 - Live 0x0"
-		alias = tree + "modules.alias = alias pci:v000015B3d00001021sv*sd*bc*sc*i* mlx5-core\\nalias pci:v000010DEd*sv*sd*bc03sc02i00* nvidia\\nalias usb:v1d6b* ext4"
+		alias = tree + "modules.alias = alias pci:v000015B3d00001021sv*sd*bc*sc*i* mlx5-core\\nalias pci:v000010DEd*sv*sd*bc03sc02i00* nvidia\\nalias pci:v000010DEd*sv*sd*bc03sc*i* nouveau\\nalias usb:v1d6b* ext4"
 	)
 	for name, c := range map[string]struct {
 		root []string
@@ -31,7 +31,8 @@ func TestModules(t *testing.T) {
 			"fail ib_uverbs: not loaded"},
 		"nothing needs them":          {[]string{none, dep}, "note ib_core: not loaded|note rdma_ucm|!warn|!fail"},
 		"a driver that knows it":      {[]string{nic(""), loaded, alias, tree + "modules.dep = k/mlx5-core.ko:"}, "warn mlx5_core: not loaded: it knows NIC0 " + nicAt + ", which has no driver $ modprobe mlx5_core"},
-		"an accelerator by its class": {[]string{gpu(""), loaded, alias, tree + "modules.dep = k/nvidia.ko:"}, "$ modprobe nvidia"},
+		"an accelerator by its class": {[]string{gpu(""), loaded, alias, tree + "modules.dep = k/nvidia.ko:\\nk/nouveau.ko:"}, "warn nvidia: not loaded|$ modprobe nvidia\n|!nouveau"},
+		"nouveau alone":               {[]string{gpu(""), loaded, tree + "modules.alias = alias pci:v000010DEd*sv*sd*bc03sc*i* nouveau", tree + "modules.dep = k/nouveau.ko:"}, "ok ib_core|!nouveau"},
 		"no driver that knows it":     {[]string{gpu(""), loaded, dep}, "ok ib_core|!modprobe|!warn"},
 		"it has a driver":             {[]string{gpu("nvidia"), loaded, dep, "sys/module/nvidia/version = 570.1"}, "ok nvidia: it runs, version 570.1|!fail"},
 		"a driver by another name":    {[]string{gpu("odd-name"), loaded, dep, "sys/bus/pci/drivers/odd-name/module -> ../../../../module/odd_module"}, "ok odd_module: it has GPU0"},
@@ -69,7 +70,11 @@ func TestNodes(t *testing.T) {
 			"fail /dev/infiniband/uverbs0: it is not there: programs open RDMA device mlx5_0 through it {permission}|warn /dev/infiniband/rdma_cm|note /dev/udmabuf"},
 		"accelerators' ": {[]string{gpu("nvidia"), "dev/nvidiactl = ", "proc/driver/nvidia/gpus/0000:02:00.0/information = Model: H100\\nDevice Minor: \\t 3"},
 			"ok /dev/nvidiactl|warn /dev/nvidia3: it is not there: CUDA opens GPU 0000:02:00.0|warn /dev/nvidia-uvm"},
-		"amd's":             {[]string{function(gpuAt, "1002", "74a1", "120000", "amdgpu"), "dev/null = ", "sys/class/kfd/kfd/dev = 1:1", "sys/class/drm/renderD128/dev = 226:128"}, "warn /dev/kfd|warn /dev/dri/renderD128"},
+		"amd's": {[]string{function(gpuAt, "1002", "74a1", "120000", "amdgpu"), "dev/null = ", "sys/class/kfd/kfd/dev = 1:1", "sys/class/drm/renderD128/dev = 226:128"}, "warn /dev/kfd|warn /dev/dri/renderD128"},
+		"one of two, as a container is given": {[]string{verbs, "sys/class/infiniband_verbs/uverbs1/ibdev = mlx5_1", "dev/infiniband/uverbs1 = ", "dev/infiniband/rdma_cm = "},
+			"ok /dev/infiniband/uverbs1|note /dev/infiniband/uverbs0: it is not there, while others of its kind are|!fail|!$"},
+		"one GPU of two": {[]string{gpu("nvidia"), "dev/nvidia1 = ", "proc/driver/nvidia/gpus/0000:02:00.0/information = Device Minor: 0", "proc/driver/nvidia/gpus/0000:03:00.0/information = Device Minor: 1"},
+			"ok /dev/nvidia1|note /dev/nvidia0: it is not there, while others|warn /dev/nvidiactl: it is not there: CUDA"},
 		"a capture without": {[]string{verbs}, "unknown device nodes: the capture does not hold /dev"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,6 +88,10 @@ func TestNodes(t *testing.T) {
 	s := machine(t, verbs, "dev/null = ")
 	s.Devices = []string{"mlx5_1"}
 	want(t, told(runCheck(t, s, "device-nodes")), "rdma_cm|!uverbs0")
+	// A device that is asked about is missed, whichever others there are.
+	s = machine(t, verbs, "sys/class/infiniband_verbs/uverbs1/ibdev = mlx5_1", "dev/infiniband/uverbs1 = ")
+	s.Devices = []string{"mlx5_0", "mlx5_1"}
+	want(t, told(runCheck(t, s, "device-nodes")), "fail /dev/infiniband/uverbs0|ok /dev/infiniband/uverbs1")
 }
 
 func TestNVIDIAMinor(t *testing.T) {

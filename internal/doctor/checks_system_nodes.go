@@ -32,11 +32,29 @@ func deviceNodes(_ context.Context, s *System) (all []Finding) {
 		f := s.missing("device nodes", "dev", fs.ErrNotExist)
 		return []Finding{f}
 	}
-	for _, n := range s.nodes() {
-		all = append(all, s.node(n))
+	nodes := s.nodes()
+	given := map[string]bool{} // kinds of which some node is there
+	for _, n := range nodes {
+		f := s.node(n)
+		if there, _ := s.exists(n.name); there {
+			given[n.kind()] = true
+		}
+		all = append(all, f)
+	}
+	for i, n := range nodes {
+		// /sys shows a container all devices of the host, those of others too.
+		if there, known := s.exists(n.name); known && !there && given[n.kind()] && len(s.Devices) == 0 {
+			f := &all[i]
+			f.Verdict, f.Cause, f.Remedy, f.Commands = Note, CauseOther, "", nil
+			f.Summary = "it is not there, while others of its kind are, as in a container that is given some: " + n.what
+		}
 	}
 	return all
 }
+
+// kind is what a node's name has before its number: nodes of one kind are given to
+// containers one by one. Those without a number are one of a kind.
+func (n node) kind() string { return strings.TrimRight(n.name, "0123456789") }
 
 // nodes are those that the kernel's classes and the accelerators' drivers name.
 func (s *System) nodes() (all []node) {

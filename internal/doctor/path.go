@@ -81,6 +81,10 @@ func checkAccelerators(_ context.Context, s *System) (found []Finding) {
 			f.Verdict, f.Summary = Warn, "no driver is bound to it: nothing exports its memory"
 			f.Remedy = "install and load its driver; the kernel's log says why if it did not take the device"
 			f.Commands = []string{"modprobe -v \"$(cat /" + deviceFile(d, "modalias") + ")\""}
+			if d.Vendor == nvidia { // by its alias that loads nouveau, where NVIDIA's is not installed
+				f.Remedy = "install NVIDIA's open kernel modules (nouveau exports nothing), or load them ('modprobe nvidia'); the kernel's log says why if they did not take the device"
+				f.Commands = nil
+			}
 		case d.Driver == "nouveau":
 			f.Verdict, f.Summary = Warn, "nouveau drives it, which gives no memory to NICs"
 			f.Remedy = "install NVIDIA's driver, whose packages keep nouveau away, and start anew"

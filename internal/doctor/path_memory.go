@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -141,27 +142,39 @@ func checkExport(_ context.Context, s *System) (found []Finding) {
 		}
 	}
 	for _, d := range all {
-		f := Finding{Subject: label(t, d)}
-		family := exporterFamilies[d.Vendor]
-		if d.Driver == "peerdirect_accel" {
-			family = "accel"
+		if f, ok := s.judgeExport(t, d, all, at, cannot); ok {
+			found = append(found, f)
 		}
-		switch can := at[d.Address.String()]; {
-		case len(can) > 0:
-			f.Summary, f.Evidence = "its memory can be exported: "+listed(can), []string{"asked the exporters of package dmabuf"}
-		case d.Driver == "" || d.Driver == "vfio-pci":
-			continue // told by check accelerator-drivers
-		case len(cannot[family]) == 0:
-			f.Verdict, f.Summary, f.Evidence = Unknown, "no exporter is known for it", []string{fmt.Sprintf("%04x:%04x, driver %s", d.Vendor, d.Product, d.Driver)}
-		default:
-			s.cannotExport(&f, d, cannot[family])
-		}
-		found = append(found, f)
 	}
 	if len(host) > 0 {
 		found = append(found, Finding{Subject: "host memory", Summary: "can be exported as dma-bufs, to test NICs with: " + listed(host)})
 	}
 	return alike(found)
+}
+
+// judgeExport says whether an accelerator's memory is exported, by what exporters
+// told: at has those that can by PCI address, cannot by family why others cannot.
+func (s *System) judgeExport(t *pci.Topology, d *pci.Device, all []*pci.Device, at map[string][]string, cannot map[string][]error) (f Finding, ok bool) {
+	f = Finding{Subject: label(t, d), Evidence: []string{"asked the exporters of package dmabuf"}}
+	family := exporterFamilies[d.Vendor]
+	if d.Driver == "peerdirect_accel" {
+		family = "accel"
+	}
+	others := func(o *pci.Device) bool { return o.Vendor == d.Vendor && len(at[o.Address.String()]) > 0 }
+	switch can := at[d.Address.String()]; {
+	case len(can) > 0:
+		f.Summary = "its memory can be exported: " + listed(can)
+	case d.Driver == "" || d.Driver == "vfio-pci":
+		return f, false // told by check accelerator-drivers
+	case len(cannot[family]) > 0:
+		f.Evidence = nil
+		s.cannotExport(&f, d, cannot[family])
+	case family != "" && slices.ContainsFunc(all, others):
+		f.Verdict, f.Summary = Note, "this process is not given it, but others of its kind"
+	default:
+		f.Verdict, f.Summary, f.Evidence = Unknown, "no exporter is known for it", []string{fmt.Sprintf("%04x:%04x, driver %s", d.Vendor, d.Product, d.Driver)}
+	}
+	return f, true
 }
 
 // cannotExport says why no exporter gives an accelerator's memory, as these tell it.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/peerdirect/peerdirect/dmabuf"
 	"github.com/peerdirect/peerdirect/internal/inventory"
 )
 
@@ -54,6 +55,33 @@ func TestImportAsked(t *testing.T) {
 	f := checkImport(context.Background(), s)
 	if len(f) != 1 || f[0].Verdict != Unknown || f[0].missing || f[0].Evidence[0] != "verbs: permission denied" {
 		t.Errorf("%+v", f)
+	}
+}
+
+// Exporters tell of the accelerators that a process is given; that others are there is
+// no fault, and that none is told of is.
+func TestExportOfSome(t *testing.T) {
+	s := machine(t, gpu("nvidia"), function(farOther, "10de", "2330", "030200", "nvidia"))
+	topo, all := s.accelerators()
+	for name, c := range map[string]struct {
+		at     map[string][]string
+		cannot map[string][]error
+		wants  string
+	}{
+		"both":             {map[string][]string{gpuAt: {"cuda:0"}, farOther: {"cuda:1"}}, nil, "ok GPU0|ok GPU1|!note"},
+		"one is not given": {map[string][]string{gpuAt: {"cuda:0"}}, nil, "ok GPU0 (0000:02:00.0): its memory can be exported: cuda:0\n|note GPU1 (0000:03:00.0): this process is not given it"},
+		"one fails":        {map[string][]string{gpuAt: {"cuda:0"}}, map[string][]error{"cuda": {dmabuf.ErrUnsupported}}, "ok GPU0|fail GPU1 (0000:03:00.0): its memory cannot be exported|{unsupported}"},
+		"nobody tells":     {nil, nil, "unknown GPU0|unknown GPU1|!note"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var found []Finding
+			for _, d := range all {
+				if f, ok := s.judgeExport(topo, d, all, c.at, c.cannot); ok {
+					found = append(found, f)
+				}
+			}
+			want(t, told(found), c.wants)
+		})
 	}
 }
 

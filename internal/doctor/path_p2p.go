@@ -165,8 +165,7 @@ func checkIOMMU(_ context.Context, s *System) []Finding {
 			option = "iommu.passthrough=1"
 		}
 		for i := range found {
-			found[i].Commands = []string{
-				"echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX " + option + "\"' >/etc/default/grub.d/iommu.cfg", "update-grub"}
+			found[i].Commands = s.bootWith(option, "iommu")
 		}
 		return alike(found)
 	}

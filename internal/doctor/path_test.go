@@ -58,7 +58,9 @@ func TestIOMMU(t *testing.T) {
 	}{
 		{"none", paired{}, "ok : no IOMMU translates what accelerators and NICs address\n"},
 		{"passes through", paired{group: "identity"}, "ok : the IOMMU translates nothing of accelerators and NICs (group type identity)\n"},
-		{"translates", paired{group: "DMA-FQ"}, "warn GPU0 (0000:03:00.0), mlx5_0 (0000:04:00.0): the IOMMU translates every address|iommu=pt|$ update-grub\n"},
+		{"translates", paired{group: "DMA-FQ"}, "warn GPU0 (0000:03:00.0), mlx5_0 (0000:04:00.0): the IOMMU translates every address|!$"},
+		{"translates, on Debian", paired{group: "DMA-FQ", more: []string{"etc/os-release = ID=debian"}}, "$ mkdir -p /etc/default/grub.d $ echo|>/etc/default/grub.d/iommu.cfg $ update-grub\n|!grubby"},
+		{"translates, on Rocky Linux", paired{group: "DMA-FQ", more: []string{`etc/os-release = ID="rocky"\nID_LIKE="rhel centos fedora"`}}, "$ grubby --update-kernel=ALL --args=iommu=pt\n|!grub.d"},
 	})
 }
 
@@ -103,7 +105,8 @@ func TestAccelerators(t *testing.T) {
 		wants string
 	}{
 		{"driven", paired{driver: "nvidia"}, "ok GPU0 (0000:03:00.0): driver nvidia\n"},
-		{"nobody's", paired{}, "warn GPU0 (0000:03:00.0): no driver is bound to it: nothing exports its memory $ modprobe -v"},
+		{"nobody's", paired{gpu: "1002:74a1"}, "warn GPU0 (0000:03:00.0): no driver is bound to it: nothing exports its memory $ modprobe -v"},
+		{"nobody's, of NVIDIA", paired{}, "warn GPU0 (0000:03:00.0): no driver is bound to it: nothing exports its memory\n|!$"},
 		{"nouveau's", paired{driver: "nouveau"}, "warn GPU0 (0000:03:00.0): nouveau drives it, which gives no memory to NICs"},
 		{"given away", paired{driver: "vfio-pci"}, "note GPU0 (0000:03:00.0): its memory is for whom vfio-pci gave it to"},
 	})

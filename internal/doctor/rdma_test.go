@@ -107,13 +107,19 @@ func TestRates(t *testing.T) {
 
 func TestLibrary(t *testing.T) {
 	library, transport, seen, unseen := "/usr/lib/libibverbs.so.1", "InfiniBand", "mlx5_0", "efa_0"
-	s := running(t, "sys/class/")
+	s := running(t, "etc/os-release = ID=ubuntu\\nID_LIKE=debian", "sys/class/infiniband_verbs/uverbs3/ibdev = mlx5_3")
 	s.rdma.gathered = true
 	s.rdma.all = inventory.Inventory{Library: &library, Devices: []inventory.Device{{Name: seen, Transport: &transport}, {Name: unseen}}}
-	want(t, told(runCheck(t, s, "rdma-library")), "ok mlx5_0: libibverbs shows it\n|fail efa_0: libibverbs does not show it: the provider of its driver is missing, or older than the driver {unsupported} $ apt-get install ibverbs-providers\n")
+	want(t, told(runCheck(t, s, "rdma-library")), "ok mlx5_0: libibverbs shows it\n|fail efa_0: libibverbs does not show it: the provider of its driver is missing, or older than the driver {unsupported} $ apt-get install -y libibverbs1 ibverbs-providers librdmacm1\n")
+	// What libibverbs leaves out for want of a node is not the provider's.
+	s.rdma.all.Devices[1].Name = "mlx5_3"
+	want(t, told(runCheck(t, s, "rdma-library")), "note mlx5_3: its node is not there|!fail|!$")
+	s.rdma.all.Devices[1].Name = unseen
 	s.rdma.all.Devices[0].Transport = nil
 	s.rdma.all.Problems = []inventory.Problem{{Part: "verbs", Error: "too many open files"}}
 	want(t, told(runCheck(t, s, "rdma-library")), "unknown mlx5_0, efa_0: libibverbs listed no devices\n|!fail")
 	s.rdma.all.Library = nil
-	want(t, told(runCheck(t, s, "rdma-library")), "!mlx5_0")
+	want(t, told(runCheck(t, s, "rdma-library")), "fail libibverbs: libibverbs cannot be loaded: nothing opens the RDMA devices here {unsupported} $ apt-get install -y libibverbs1|!mlx5_0")
+	s.rdma.all.Devices = nil
+	want(t, told(runCheck(t, s, "rdma-library")), "!libibverbs")
 }

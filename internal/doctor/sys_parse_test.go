@@ -168,7 +168,7 @@ func FuzzParsers(f *testing.F) {
 		parseAliases(text)
 		parseBlocked(text)
 		minorOf(text)
-		debianLike(text)
+		parseDistribution(text)
 		if all, err := parseCache(b); err == nil {
 			for _, c := range all {
 				if strings.Contains(c.name+c.file, "\x00") || !bytes.Contains(b, []byte(c.name)) {
