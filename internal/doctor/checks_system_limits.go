@@ -104,7 +104,7 @@ func nofile(_ context.Context, s *System) (all []Finding) {
 		if l.soft < few {
 			f.Verdict = Warn
 			f.Summary = fmt.Sprintf("only %d files may be open; each exported buffer and each event channel is one", l.soft)
-			evidence, remedy, commands := p.raise(nofileSetting)
+			evidence, remedy, commands := p.raise(nofileSetting(l.hard))
 			f.Evidence, f.Remedy, f.Commands = append(f.Evidence, evidence...), remedy, commands
 		}
 		all = append(all, f)

@@ -38,9 +38,9 @@ func TestMemlock(t *testing.T) {
 		"CAP_IPC_LOCK of a namespace":  {ofProcess("0  0", ipc, "/", other), nil, "fail process 7", ""},
 		"little":                       {ofProcess("8388608  8388608", 0, "/", firstUserNamespace), nil, "warn process 7 (trainer): 8 MiB of host memory", ""},
 		"enough for most":              {ofProcess("8589934592  8589934592", 0, "/", firstUserNamespace), nil, "note process 7 (trainer): 8 GiB of host memory", ""},
-		"a service's":                  {ofProcess("65536  65536", 0, "/system.slice/trainer.service", other), []string{"etc/systemd/system/trainer.service = [Service]\\nLimitMEMLOCK=64K"}, "warn|$ mkdir -p /etc/systemd/system/trainer.service.d|LimitMEMLOCK=infinity\\n|systemctl restart trainer.service", "the service's"},
+		"a service's":                  {ofProcess("65536  65536", 0, "/system.slice/trainer.service", other), []string{"etc/systemd/system/trainer.service = [Service]\\nLimitMEMLOCK=64K"}, "warn|$ mkdir -p /etc/systemd/system/trainer.service.d|LimitMEMLOCK=infinity\\n|$ systemctl daemon-reload\n|!systemctl restart", "the service's"},
 		"a login's":                    {ofProcess("65536  65536", 0, "/user.slice/user-1000.slice/session-3.scope", other), []string{"etc/security/limits.conf = * hard memlock 64"}, "warn|/etc/security/limits.d/90-memlock.conf", "log in anew"},
-		"a user's own manager's":       {ofProcess("65536  65536", 0, "/user.slice/user-1000.slice/user@1000.service/app.slice/trainer.service", other), nil, "warn|$ mkdir -p /etc/systemd/system/user@1000.service.d|!trainer.service", "in user@1000.service"},
+		"a user's own manager's":       {ofProcess("65536  65536", 0, "/user.slice/user-1000.slice/user@1000.service/app.slice/trainer.service", other), nil, "warn|$ mkdir -p /etc/systemd/system/user@.service.d|!trainer.service|!restart|!user@1000", "user@.service|log in anew"},
 		"docker's own daemon's":        {ofProcess("65536  65536", 0, "/system.slice/docker.service", other), nil, "warn|docker.service.d", "the service's"},
 		"docker's":                     {ofProcess("65536  65536", 0, "/system.slice/docker-0123.scope", other), nil, "warn|!$", "docker run --ulimit memlock=-1:-1"},
 		"docker's, of the older kind":  {ofProcess("65536  65536", 0, "/docker/0123", other), nil, "warn", "docker run --ulimit memlock=-1:-1"},
@@ -84,10 +84,28 @@ func TestMemlockOfARunningProcess(t *testing.T) {
 	s := running(t, ofProcess("0  0", 0, "/system.slice/x.service", firstUserNamespace), self)
 	s.PID = 7
 	found := runCheck(t, s, "memlock")
-	if len(found) != 2 || found[0].Subject != "this process" || found[1].Commands[0] != "prlimit --pid 7 --memlock=unlimited:unlimited" {
+	if len(found) != 2 || found[0].Subject != "this process" || found[1].Commands[0] != "prlimit --pid 7 --memlock=unlimited:unlimited" || strings.Contains(lines(found[1].Commands), "restart") {
 		t.Errorf("%+v", found)
 	}
 	want(t, found[0].Remedy, "ulimit -l unlimited")
+}
+
+// What raises the soft limit of open files leaves a hard one that is higher.
+func TestNofileLeavesTheHardLimit(t *testing.T) {
+	for name, c := range map[string]struct{ hard, cgroup, want string }{
+		"a service":                {"1048576", "/system.slice/trainer.service", "$ prlimit --pid 7 --nofile=65536: $|LimitNOFILE=65536:1048576\\n"},
+		"a service with a low one": {"4096   ", "/system.slice/trainer.service", "$ prlimit --pid 7 --nofile=65536:65536 $|LimitNOFILE=65536:65536\\n"},
+		"a login":                  {"524288 ", "/user.slice/user-1000.slice/session-3.scope", `printf '* soft nofile 65536\nroot soft nofile 65536\n' >`},
+		"a login with a low one":   {"4096   ", "/user.slice/user-1000.slice/session-3.scope", `printf '* - nofile 65536\nroot - nofile 65536\n' >`},
+		"no hard limit":            {"unlimited", "/system.slice/trainer.service", "LimitNOFILE=65536:1048576\\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := running(t, strings.ReplaceAll(ofProcess("0  0", 0, c.cgroup, ""), "1024                 524288 ", "256                  "+c.hard+" "),
+				strings.ReplaceAll(ofProcess("0  0", 0, "/", ""), "proc/7/", "proc/self/"))
+			s.PID = 7
+			want(t, told(runCheck(t, s, "nofile")), "warn process 7 (trainer): only 256 files|"+c.want)
+		})
+	}
 }
 
 func TestNofileAndCapabilities(t *testing.T) {

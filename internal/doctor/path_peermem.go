@@ -44,9 +44,11 @@ func checkPeerMemory(ctx context.Context, s *System) (found []Finding) {
 	}
 	module, moduleFile := s.peerModule()
 	read := []string{fmt.Sprintf("/%s: %s, %s kernel modules", file, driver.version, map[bool]string{true: "open", false: "closed"}[driver.open])}
+	unmapped := false
 	if words, _ := s.text("proc/driver/nvidia/params"); words != "" {
 		for line := range strings.Lines(words) {
 			name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			unmapped = unmapped || name == "DmaRemapPeerMmio" && value == "0"
 			if slices.Contains(ways, name) && value != `""` {
 				read = append(read, "/proc/driver/nvidia/params: "+name+": "+value)
 			}
@@ -62,9 +64,10 @@ func checkPeerMemory(ctx context.Context, s *System) (found []Finding) {
 		without = "" // the driver itself knows better than its version
 	}
 	found = append(found, s.peerRails(ctx, t, gpus, module, without, read)...)
-	if module != "" && s.translates() {
-		found = append(found, Finding{Subject: module, Verdict: Warn, Summary: "it hands NICs physical addresses, and the IOMMU translates: what a NIC writes may go nowhere, without an error",
-			Evidence: append(read, "check iommu"), Remedy: "boot with iommu=pt, or use dma-bufs, which are mapped for each device"})
+	// The driver maps its memory for each NIC (dma_map_resource), but where it is told not to.
+	if module != "" && unmapped && s.translates() {
+		found = append(found, Finding{Subject: module, Verdict: Warn, Summary: "with DmaRemapPeerMmio=0 it hands NICs physical addresses, and the IOMMU translates: what a NIC writes may go nowhere, without an error",
+			Evidence: append(read, "check iommu"), Remedy: "take NVreg_DmaRemapPeerMmio=0 away from the options of module nvidia, boot with iommu=pt, or use dma-bufs, which are mapped for each device"})
 	}
 	return alike(found)
 }

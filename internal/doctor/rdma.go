@@ -173,22 +173,25 @@ func (s *System) eachPort(ctx context.Context, look func(d *inventory.Device, p 
 }
 
 // alike joins findings that differ in their subjects and commands alone, but those
-// of what is in order: 32 NICs with one fault are one paragraph.
+// of what is in order: 32 NICs with one fault are one paragraph. One with counters
+// stays alone: a watch follows it by its subject, and they rise apart.
 func alike(found []Finding) (joined []Finding) {
 	type same struct {
-		verdict                 Verdict
-		cause                   Cause
-		summary, remedy, counts string
+		verdict         Verdict
+		cause           Cause
+		summary, remedy string
 	}
 	at, subjects := map[same]int{}, map[int][]string{}
 	for _, f := range found {
-		k := same{f.Verdict, f.Cause, f.Summary, f.Remedy, fmt.Sprint(f.Counters)}
+		k := same{f.Verdict, f.Cause, f.Summary, f.Remedy}
 		if f.missing {
 			k.summary = "" // the files differ by their device
 		}
 		i, ok := at[k]
-		if !ok || f.Verdict == OK {
-			at[k] = len(joined)
+		if !ok || f.Verdict == OK || len(f.Counters) > 0 {
+			if len(f.Counters) == 0 {
+				at[k] = len(joined)
+			}
 			subjects[len(joined)] = []string{f.Subject}
 			joined = append(joined, f)
 			continue

@@ -81,16 +81,29 @@ func (s *System) container() string {
 type setting struct {
 	unit  string // of systemd: "LimitMEMLOCK"
 	item  string // of limits.conf and --ulimit: "memlock"
+	which string // of limits.conf: "soft", "-" for both
 	value string // of limits.conf
 	all   string // of systemd
 	flag  string // of docker and podman
-	file  string // of a drop-in
+	live  string // of prlimit; "soft:" leaves the hard one
 }
 
-var (
-	memlockSetting = setting{"LimitMEMLOCK", "memlock", "unlimited", "infinity", "--ulimit memlock=-1:-1", "memlock"}
-	nofileSetting  = setting{"LimitNOFILE", "nofile", "65536", "65536", "--ulimit nofile=65536:65536", "nofile"}
-)
+var memlockSetting = setting{"LimitMEMLOCK", "memlock", "-", "unlimited", "infinity", "--ulimit memlock=-1:-1", "unlimited:unlimited"}
+
+// nofileSetting raises the soft limit, and the hard one where it is below that.
+func nofileSetting(hard uint64) setting {
+	const soft, most = 1 << 16, 1 << 20 // the kernel's own bound, fs.nr_open, where nobody changed it
+	if hard == unlimited {
+		hard = most
+	}
+	l := setting{"LimitNOFILE", "nofile", "soft", bound(soft), "", "", bound(soft) + ":"}
+	if hard < soft {
+		hard, l.which, l.live = soft, "-", bound(soft)+":"+bound(soft)
+	}
+	l.all = bound(soft) + ":" + bound(hard)
+	l.flag = "--ulimit nofile=" + l.all
+	return l
+}
 
 // raise tells who gives a process its limit, and how to raise it there.
 func (p process) raise(l setting) (evidence []string, remedy string, commands []string) {
@@ -104,7 +117,7 @@ func (p process) raise(l setting) (evidence []string, remedy string, commands []
 	case "kubernetes":
 		remedy = "a pod has the limits of the container runtime, and no field to set them: on the node set " + l.unit + "=" + l.all +
 			" in a drop-in of containerd.service (with CRI-O: default_ulimits of crio.conf), restart it, then start the pod anew"
-		if l == memlockSetting {
+		if l.item == memlockSetting.item {
 			remedy += "; or give the container the capability IPC_LOCK (securityContext.capabilities.add), to which the limit does not apply unless the pod has a user namespace"
 		}
 	case "container":
@@ -113,20 +126,26 @@ func (p process) raise(l setting) (evidence []string, remedy string, commands []
 		remedy = "it is the Slurm step's: set " + l.unit + "=" + l.all + " for slurmd.service on the nodes, and PropagateResourceLimitsExcept=" +
 			strings.ToUpper(l.item) + " in slurm.conf, so that the submitting shell's limit is not taken along"
 	case "service":
-		folder := "/etc/systemd/system/" + m.unit + ".d"
-		remedy = fmt.Sprintf("it is the service's: set %s=%s in %s and restart it", l.unit, l.all, m.unit)
+		unit := m.unit
+		remedy = fmt.Sprintf("it is the service's: set %s=%s in %s, then restart it, which ends what runs in it", l.unit, l.all, unit)
+		if strings.HasPrefix(unit, "user@") {
+			unit = "user@.service" // of every user: a restart would end all that one runs
+			remedy = fmt.Sprintf("it is the user's own manager's: set %s=%s in %s, then end the user's sessions ('loginctl terminate-user') and log in anew", l.unit, l.all, unit)
+		}
+		folder := "/etc/systemd/system/" + unit + ".d"
 		commands = []string{
 			"mkdir -p " + quote(folder),
-			fmt.Sprintf(`printf '[Service]\n%s=%s\n' >%s`, l.unit, l.all, quote(folder+"/50-"+l.file+".conf")),
-			"systemctl daemon-reload",
-			"systemctl restart " + quote(m.unit),
+			fmt.Sprintf(`printf '[Service]\n%s=%s\n' >%s`, l.unit, l.all, quote(folder+"/50-"+l.item+".conf")),
+			"systemctl daemon-reload", // and no restart: it would end the process that is asked about
 		}
-		evidence = p.s.settings(l.unit+"=", "etc/systemd/system/"+m.unit, "usr/lib/systemd/system/"+m.unit, "lib/systemd/system/"+m.unit,
-			"etc/systemd/system/"+m.unit+".d")
+		for _, name := range slices.Compact([]string{unit, m.unit}) {
+			evidence = append(evidence, p.s.settings(l.unit+"=", "etc/systemd/system/"+name, "usr/lib/systemd/system/"+name, "lib/systemd/system/"+name,
+				"etc/systemd/system/"+name+".d")...)
+		}
 	case "session":
 		remedy = "it is the login's (pam_limits): set it for every user, and for root by name, which * does not mean; then log in anew"
-		file := "/etc/security/limits.d/90-" + l.file + ".conf"
-		commands = []string{fmt.Sprintf(`printf '* - %[1]s %[2]s\nroot - %[1]s %[2]s\n' >%[3]s`, l.item, l.value, file)}
+		file := "/etc/security/limits.d/90-" + l.item + ".conf"
+		commands = []string{fmt.Sprintf(`printf '* %[1]s %[2]s %[3]s\nroot %[1]s %[2]s %[3]s\n' >%[4]s`, l.which, l.item, l.value, file)}
 		evidence = p.s.settings(l.item, "etc/security/limits.conf", "etc/security/limits.d")
 	default:
 		remedy = "who starts the process gives it: " + l.unit + "=" + l.all + " of a systemd service, " + l.item +
@@ -135,7 +154,7 @@ func (p process) raise(l setting) (evidence []string, remedy string, commands []
 	evidence = append(evidence, p.s.settings("Default"+l.unit+"=", "etc/systemd/system.conf", "etc/systemd/system.conf.d")...)
 	if p.s.PID != 0 && p.folder != "proc/self" && p.s.Live {
 		remedy += "; root can raise it of the running process"
-		commands = append([]string{fmt.Sprintf("prlimit --pid %d --%s=%s:%[3]s", p.s.PID, l.item, l.value)}, commands...)
+		commands = append([]string{fmt.Sprintf("prlimit --pid %d --%s=%s", p.s.PID, l.item, l.live)}, commands...)
 	}
 	return evidence, remedy, commands
 }

@@ -147,3 +147,23 @@ func TestLookEnds(t *testing.T) {
 		}
 	}
 }
+
+// Devices whose counters are alike are followed each alone: that of the one that rises
+// is told.
+func TestWatchDevicesThatAreAlike(t *testing.T) {
+	look := func(second string) *Report {
+		s := machine(t, nic("mlx5_core"), rdma("mlx5_0", nicAt, "4: ACTIVE", hdr, ib, "hw_counters/out_of_sequence = 5"),
+			function(farOther, "15b3", "1021", "020700", "mlx5_core"), rdma("mlx5_1", farOther, "4: ACTIVE", hdr, ib, "hw_counters/out_of_sequence = "+second))
+		return &Report{Checked: []Checked{{Check{Name: "rdma-counters"}, runCheck(t, s, "rdma-counters")}}}
+	}
+	var w Watch
+	w.Next(look("5"), time.Time{})
+	r := w.Next(look("9"), time.Time{})
+	if got := events(r.Changes); !strings.HasPrefix(got, "[rose note warn ports/1/hw_counters/out_of_sequence rose by 4 to 9") || r.Changes[0].Subject != "mlx5_1" {
+		t.Error(got)
+	}
+	want(t, told(r.Report.Findings()), "note mlx5_0: |warn mlx5_1: ")
+	if got := events(w.Next(look("9"), time.Time{}).Changes); strings.Contains(got, "rose") {
+		t.Error(got)
+	}
+}

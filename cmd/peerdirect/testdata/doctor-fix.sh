@@ -29,12 +29,11 @@ modprobe ib_core
 # 4. fail, memlock: process 7 (trainer): no memory may be pinned (memlock 0):
 # no host memory can be registered, nor queues made where a library owns their
 # memory, as mlx5's does
-# Remedy: it is the service's: set LimitMEMLOCK=infinity in trainer.service
-# and restart it
+# Remedy: it is the service's: set LimitMEMLOCK=infinity in trainer.service,
+# then restart it, which ends what runs in it
 mkdir -p /etc/systemd/system/trainer.service.d
 printf '[Service]\nLimitMEMLOCK=infinity\n' >/etc/systemd/system/trainer.service.d/50-memlock.conf
 systemctl daemon-reload
-systemctl restart trainer.service
 
 # 5. warn, clock-source: clock source: hpet: each reading of time is a system
 # call, and of a device where it is hpet or acpi_pm
