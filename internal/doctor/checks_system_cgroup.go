@@ -69,15 +69,45 @@ func cgroupMemory(_ context.Context, s *System) (all []Finding) {
 		f.Verdict, f.Summary = Note, "its control group has "+bytesText(least)+" of memory; what is pinned counts, and cannot be reclaimed"
 		if text, err := s.text(used); err == nil {
 			f.Evidence = append(f.Evidence, "/"+used+": "+text)
-			if n, err := strconv.ParseUint(text, 10, 64); err == nil && n >= least-least/10 {
+			stat := path.Join(path.Dir(used), "memory.stat")
+			cache, known := s.pageCache(stat, file != "memory.max")
+			if known {
+				f.Evidence = append(f.Evidence, fmt.Sprintf("/%s: %d bytes of files, which can be given back", stat, cache))
+			}
+			if n, err := strconv.ParseUint(text, 10, 64); err == nil && n-min(n, cache) >= least-least/10 {
 				f.Verdict = Warn
-				f.Summary = fmt.Sprintf("its control group uses %s of %s of memory; page cache can be given back, pinned memory cannot", bytesText(n), bytesText(least))
+				f.Summary = fmt.Sprintf("its control group uses %s of %s of memory", bytesText(n), bytesText(least))
+				if known {
+					f.Summary += ", of which " + bytesText(min(n, cache)) + " of page cache can be given back"
+				}
 				f.Remedy = "raise the bound where the group is made: MemoryMax= of a service, --memory of docker and podman, resources.limits.memory of a pod"
 			}
 		}
 		all = append(all, f)
 	}
 	return all
+}
+
+// pageCache is what a control group's use of memory has of files, in bytes: it fills
+// every group in time, and goes as soon as it is in the way. all is for version 1,
+// whose totals count the groups below.
+func (s *System) pageCache(stat string, all bool) (n uint64, known bool) {
+	text, err := s.text(stat)
+	if err != nil {
+		return 0, false
+	}
+	prefix := ""
+	if all {
+		prefix = "total_"
+	}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == prefix+"inactive_file" || name == prefix+"active_file" {
+			part, err := strconv.ParseUint(value, 10, 63)
+			n, known = n+part, err == nil
+		}
+	}
+	return n, known
 }
 
 // rdmaBound is a device's line of rdma.max or rdma.current: "mlx5_0 hca_handle=2

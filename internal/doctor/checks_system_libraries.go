@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -120,6 +121,9 @@ func installedLibraries(_ context.Context, s *System) (all []Finding) {
 	return append(all, s.nvidiaVersions(found)...)
 }
 
+// cudaRelease is a release of NVIDIA's driver as its library's name has it: "580.95.05".
+var cudaRelease = regexp.MustCompile(`^\d{3,}\.\d+`)
+
 // nvidiaVersions compares NVIDIA's module with its library, which must be of one
 // release: after an update both go on until something is started anew.
 func (s *System) nvidiaVersions(found []copies) []Finding {
@@ -133,7 +137,7 @@ func (s *System) nvidiaVersions(found []copies) []Finding {
 	f := Finding{Subject: "NVIDIA's driver", Summary: "module and library are of release " + version,
 		Evidence: []string{"/" + module + ": " + version, "/" + found[i].first}}
 	switch {
-	case !ok || !strings.Contains(library, "."):
+	case !ok || !cudaRelease.MatchString(library): // as Jetson's libcuda.so.1.1
 		f.Verdict, f.Summary = Unknown, "the library's file does not tell its release; the module is of "+version
 	case strings.Contains(found[i].first, "/compat/"):
 		f.Verdict, f.Summary = Note, "the library is one for compatibility, of release "+library+"; the module is of "+version

@@ -38,6 +38,7 @@ func TestInstalledLibraries(t *testing.T) {
 		"none, with a device":     {[]string{"sys/class/infiniband/efa_0/", `etc/os-release = ID="amzn"`}, nil, "fail libibverbs.so.1: it is not installed|{unsupported} $ dnf install"},
 		"NVIDIA of one release":   {[]string{verbs, cuda, "sys/module/nvidia/version = 570.1"}, []cached{ib, entry("libcuda.so.1", "/usr/lib/libcuda.so.1")}, "ok NVIDIA's driver"},
 		"NVIDIA of two releases":  {[]string{verbs, cuda, "sys/module/nvidia/version = 575.2"}, []cached{ib, entry("libcuda.so.1", "/usr/lib/libcuda.so.1")}, "fail NVIDIA's driver: the module is of release 575.2, the library of 570.1|{unsupported}"},
+		"NVIDIA of a Jetson":      {[]string{verbs, "usr/lib/libcuda.so.1 -> libcuda.so.1.1\nusr/lib/libcuda.so.1.1 = x", "sys/module/nvidia/version = 540.4.0"}, []cached{ib, entry("libcuda.so.1", "/usr/lib/libcuda.so.1")}, "unknown NVIDIA's driver: the library's file does not tell its release|!fail"},
 		"NVIDIA of no release":    {[]string{verbs, "usr/lib/libcuda.so.1 = x", "sys/module/nvidia/version = 575.2"}, []cached{ib, entry("libcuda.so.1", "/usr/lib/libcuda.so.1")}, "unknown NVIDIA's driver"},
 	} {
 		t.Run(name, func(t *testing.T) {

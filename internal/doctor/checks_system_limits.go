@@ -47,7 +47,10 @@ func (p process) memlock(l limit) Finding {
 	case has && known:
 		f.Evidence = append(f.Evidence, "CAP_IPC_LOCK is of a user namespace, where the kernel does not take it")
 	case has:
-		f.Evidence = append(f.Evidence, "CAP_IPC_LOCK is in effect; whether in the first user namespace, where alone it counts, /"+p.folder+"/ns/user does not tell")
+		f.Verdict, f.Summary = Unknown, "whether its CAP_IPC_LOCK lifts the limit ("+bytesText(l.soft)+") cannot be told"
+		f.Evidence = append(f.Evidence, "CAP_IPC_LOCK is in effect; whether in the first user namespace, where alone it counts, neither ns/user nor uid_map in /"+p.folder+" tells")
+		f.Remedy = "run as root, or as the process's user (CAP_SYS_PTRACE)"
+		return f
 	}
 	switch {
 	case l.soft == 0:

@@ -50,7 +50,10 @@ func TestMemlock(t *testing.T) {
 		"a container's, from inside":   {ofProcess("0  0", 0, "/", other), []string{"run/secrets/kubernetes.io/serviceaccount/"}, "fail", "IPC_LOCK"},
 		"podman's, from inside":        {ofProcess("0  0", 0, "/", other), []string{"run/.containerenv = "}, "fail", "podman run"},
 		"some container's":             {ofProcess("0  0", 0, "/", other), []string{"proc/1/environ = PATH=/bin\x00container=lxc\x00"}, "fail", "where the container is started"},
-		"the namespace is not told":    {strings.ReplaceAll(ofProcess("0  0", ipc, "/", "x"), "proc/7/ns/user -> x", ""), nil, "fail", ""},
+		"the namespace is not told":    {strings.ReplaceAll(ofProcess("0  0", ipc, "/", "x"), "proc/7/ns/user -> x", ""), nil, "unknown process 7 (trainer): whether its CAP_IPC_LOCK lifts the limit", "run as root"},
+		"nor asked":                    {strings.ReplaceAll(ofProcess("0  0", 0, "/", "x"), "proc/7/ns/user -> x", ""), nil, "fail", ""},
+		"the namespace by its users":   {strings.ReplaceAll(ofProcess("0  0", ipc, "/", "x"), "proc/7/ns/user -> x", "proc/7/uid_map =          0          0 4294967295"), nil, "ok process 7 (trainer): CAP_IPC_LOCK is in effect", ""},
+		"another by its users":         {strings.ReplaceAll(ofProcess("0  0", ipc, "/", "x"), "proc/7/ns/user -> x", "proc/7/uid_map =          0     100000      65536"), nil, "unknown process 7", ""},
 		"the limits are not told":      {"proc/7/comm = x", nil, "unknown process 7 (x): the capture does not hold /proc/7/limits", ""},
 		"the limits have another form": {"proc/7/comm = x\nproc/7/limits = nonsense", nil, "unknown process 7 (x): /proc/7/limits cannot be read", ""},
 	} {
@@ -72,10 +75,10 @@ func TestMemlock(t *testing.T) {
 // Who set a limit is told by the line that did.
 func TestMemlockTellsWhere(t *testing.T) {
 	s := machine(t, ofProcess("65536  65536", 0, "/system.slice/trainer.service/sub", ""), "usr/lib/systemd/system/trainer.service = #LimitMEMLOCK=1\\nLimitMEMLOCK=64K",
-		"etc/systemd/system/trainer.service.d/a.conf = LimitMEMLOCK=32K", "etc/systemd/system.conf = DefaultLimitMEMLOCK=8M")
+		"etc/systemd/system/trainer.service.d/a.conf = LimitMEMLOCK=32K", "etc/systemd/system/trainer.service.d/a.conf.old = LimitMEMLOCK=16K", "etc/systemd/system.conf = DefaultLimitMEMLOCK=8M")
 	s.PID = 7
 	want(t, lines(runCheck(t, s, "memlock")[0].Evidence), "/usr/lib/systemd/system/trainer.service: LimitMEMLOCK=64K|/etc/systemd/system/trainer.service.d/a.conf: LimitMEMLOCK=32K|"+
-		"/etc/systemd/system.conf: DefaultLimitMEMLOCK=8M|!#")
+		"/etc/systemd/system.conf: DefaultLimitMEMLOCK=8M|!#|!16K")
 }
 
 // The limit of a running process can be raised while it runs.
@@ -133,6 +136,9 @@ func TestControlGroups(t *testing.T) {
 		"a bound above":            {"cgroup-memory", []string{two, "sys/fs/cgroup/a/memory.max = 1073741824", "sys/fs/cgroup/a/memory.current = 4096"}, "note process 7: its control group has 1 GiB"},
 		"the least of two":         {"cgroup-memory", []string{two, "sys/fs/cgroup/a/memory.max = 1073741824", "sys/fs/cgroup/a/b/memory.max = 2147483648"}, "has 1 GiB"},
 		"nearly full":              {"cgroup-memory", []string{two, "sys/fs/cgroup/a/b/memory.max = 1073741824", "sys/fs/cgroup/a/b/memory.current = 1073000000"}, "warn process 7: its control group uses"},
+		"full of page cache":       {"cgroup-memory", []string{two, "sys/fs/cgroup/a/b/memory.max = 1073741824", "sys/fs/cgroup/a/b/memory.current = 1073000000", `sys/fs/cgroup/a/b/memory.stat = anon 1\nfile 900000000\ninactive_file 500000000\nactive_file 300000000`}, "note process 7: its control group has 1 GiB|!warn"},
+		"with little page cache":   {"cgroup-memory", []string{two, "sys/fs/cgroup/a/b/memory.max = 1073741824", "sys/fs/cgroup/a/b/memory.current = 1073741824", `sys/fs/cgroup/a/b/memory.stat = inactive_file 1048576\nactive_file 1048576`}, "warn process 7: its control group uses 1 GiB of 1 GiB of memory, of which 2 MiB of page cache"},
+		"version 1, of page cache": {"cgroup-memory", []string{one, "sys/fs/cgroup/memory/m/memory.limit_in_bytes = 1048576", "sys/fs/cgroup/memory/m/memory.usage_in_bytes = 1048576", `sys/fs/cgroup/memory/m/memory.stat = inactive_file 0\ntotal_inactive_file 524288\ntotal_active_file 524288`}, "note process 7|!warn"},
 		"version 1":                {"cgroup-memory", []string{one, "sys/fs/cgroup/memory/m/memory.limit_in_bytes = 1048576", "sys/fs/cgroup/memory/m/memory.usage_in_bytes = 1048576"}, "warn process 7|1 MiB"},
 		"version 1, no bound":      {"cgroup-memory", []string{one, "sys/fs/cgroup/memory/m/memory.limit_in_bytes = 9223372036854771712"}, "ok process 7"},
 		"no RDMA bound":            {"cgroup-rdma", []string{two, "sys/fs/cgroup/a/rdma.max = mlx5_0 hca_handle=max hca_object=max"}, "ok process 7: no control group bounds its RDMA"},

@@ -133,6 +133,9 @@ func (m *modules) judge(n need) Finding {
 		if _, ok := m.blocked[n.name]; ok {
 			f.Remedy = "it is kept from being loaded by itself; take that out if it is no longer wanted, and load it"
 		}
+		if m.refused[n.name] {
+			break // modprobe would not, and a script ends there
+		}
 		f.Commands = []string{"modprobe " + quote(n.name)}
 	case stateNever:
 		f.Summary = "kernel " + m.release + " is built without it: " + n.why

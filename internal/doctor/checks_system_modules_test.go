@@ -1,6 +1,10 @@
 package doctor
 
-import "testing"
+import (
+	"slices"
+	"strings"
+	"testing"
+)
 
 func TestModules(t *testing.T) {
 	const (
@@ -28,15 +32,16 @@ func TestModules(t *testing.T) {
 		"a vendor's":                             {[]string{nic("mlx5_core"), "proc/modules = ib_core 1 2 - Live 0x0 (OE)"}, "note ib_core: it runs, and is built outside"},
 		"the kernel was updated":                 {[]string{nic("mlx5_core"), none, "lib/modules/6.12.9/modules.dep = a.ko:"}, "unknown ib_core|warn kernel 6.12.0: its modules are not installed, but those of 6.12.9"},
 		"kept away": {[]string{nic("mlx5_core"), none, dep, "etc/modprobe.d/no.conf = # why\\nblacklist ib-uverbs\\ninstall rdma_ucm /bin/false"},
-			"fail ib_uverbs: not loaded"},
-		"nothing needs them":          {[]string{none, dep}, "note ib_core: not loaded|note rdma_ucm|!warn|!fail"},
-		"a driver that knows it":      {[]string{nic(""), loaded, alias, tree + "modules.dep = k/mlx5-core.ko:"}, "warn mlx5_core: not loaded: it knows NIC0 " + nicAt + ", which has no driver $ modprobe mlx5_core"},
-		"an accelerator by its class": {[]string{gpu(""), loaded, alias, tree + "modules.dep = k/nvidia.ko:\\nk/nouveau.ko:"}, "warn nvidia: not loaded|$ modprobe nvidia\n|!nouveau"},
-		"nouveau alone":               {[]string{gpu(""), loaded, tree + "modules.alias = alias pci:v000010DEd*sv*sd*bc03sc*i* nouveau", tree + "modules.dep = k/nouveau.ko:"}, "ok ib_core|!nouveau"},
-		"no driver that knows it":     {[]string{gpu(""), loaded, dep}, "ok ib_core|!modprobe|!warn"},
-		"it has a driver":             {[]string{gpu("nvidia"), loaded, dep, "sys/module/nvidia/version = 570.1"}, "ok nvidia: it runs, version 570.1|!fail"},
-		"a driver by another name":    {[]string{gpu("odd-name"), loaded, dep, "sys/bus/pci/drivers/odd-name/module -> ../../../../module/odd_module"}, "ok odd_module: it has GPU0"},
-		"a capture without":           {[]string{nic("mlx5_core")}, "unknown modules: the capture does not hold /proc/modules"},
+			"fail ib_uverbs: not loaded: through it programs open RDMA devices {unsupported} $ modprobe ib_uverbs\n|warn rdma_ucm: not loaded|!modprobe rdma_ucm"},
+		"kept away by the command line": {[]string{nic("mlx5_core"), none, dep, "proc/cmdline = module_blacklist=ib_uverbs modprobe.blacklist=ib_uverbs,ib_core"}, "fail ib_uverbs|$ modprobe ib_core|!modprobe ib_uverbs"},
+		"nothing needs them":            {[]string{none, dep}, "note ib_core: not loaded|note rdma_ucm|!warn|!fail"},
+		"a driver that knows it":        {[]string{nic(""), loaded, alias, tree + "modules.dep = k/mlx5-core.ko:"}, "warn mlx5_core: not loaded: it knows NIC0 " + nicAt + ", which has no driver $ modprobe mlx5_core"},
+		"an accelerator by its class":   {[]string{gpu(""), loaded, alias, tree + "modules.dep = k/nvidia.ko:\\nk/nouveau.ko:"}, "warn nvidia: not loaded|$ modprobe nvidia\n|!nouveau"},
+		"nouveau alone":                 {[]string{gpu(""), loaded, tree + "modules.alias = alias pci:v000010DEd*sv*sd*bc03sc*i* nouveau", tree + "modules.dep = k/nouveau.ko:"}, "ok ib_core|!nouveau"},
+		"no driver that knows it":       {[]string{gpu(""), loaded, dep}, "ok ib_core|!modprobe|!warn"},
+		"it has a driver":               {[]string{gpu("nvidia"), loaded, dep, "sys/module/nvidia/version = 570.1"}, "ok nvidia: it runs, version 570.1|!fail"},
+		"a driver by another name":      {[]string{gpu("odd-name"), loaded, dep, "sys/bus/pci/drivers/odd-name/module -> ../../../../module/odd_module"}, "ok odd_module: it has GPU0"},
+		"a capture without":             {[]string{nic("mlx5_core")}, "unknown modules: the capture does not hold /proc/modules"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want(t, told(runCheck(t, machine(t, append(c.root, kernelIs)...), "modules")), c.want)
@@ -69,12 +74,12 @@ func TestNodes(t *testing.T) {
 		"none there": {[]string{verbs, "dev/null = "},
 			"fail /dev/infiniband/uverbs0: it is not there: programs open RDMA device mlx5_0 through it {permission}|warn /dev/infiniband/rdma_cm|note /dev/udmabuf"},
 		"accelerators' ": {[]string{gpu("nvidia"), "dev/nvidiactl = ", "proc/driver/nvidia/gpus/0000:02:00.0/information = Model: H100\\nDevice Minor: \\t 3"},
-			"ok /dev/nvidiactl|warn /dev/nvidia3: it is not there: CUDA opens GPU 0000:02:00.0|warn /dev/nvidia-uvm"},
+			"ok /dev/nvidiactl|warn /dev/nvidia3: it is not there: CUDA opens GPU 0000:02:00.0|$ nvidia-modprobe -c 3\n|warn /dev/nvidia-uvm|$ nvidia-modprobe -u -c 0\n"},
 		"amd's": {[]string{function(gpuAt, "1002", "74a1", "120000", "amdgpu"), "dev/null = ", "sys/class/kfd/kfd/dev = 1:1", "sys/class/drm/renderD128/dev = 226:128"}, "warn /dev/kfd|warn /dev/dri/renderD128"},
 		"one of two, as a container is given": {[]string{verbs, "sys/class/infiniband_verbs/uverbs1/ibdev = mlx5_1", "dev/infiniband/uverbs1 = ", "dev/infiniband/rdma_cm = "},
 			"ok /dev/infiniband/uverbs1|note /dev/infiniband/uverbs0: it is not there, while others of its kind are|!fail|!$"},
 		"one GPU of two": {[]string{gpu("nvidia"), "dev/nvidia1 = ", "proc/driver/nvidia/gpus/0000:02:00.0/information = Device Minor: 0", "proc/driver/nvidia/gpus/0000:03:00.0/information = Device Minor: 1"},
-			"ok /dev/nvidia1|note /dev/nvidia0: it is not there, while others|warn /dev/nvidiactl: it is not there: CUDA"},
+			"ok /dev/nvidia1|note /dev/nvidia0: it is not there, while others|warn /dev/nvidiactl: it is not there: CUDA opens it $ nvidia-modprobe -c 255\n"},
 		"a capture without": {[]string{verbs}, "unknown device nodes: the capture does not hold /dev"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,6 +103,26 @@ func TestNVIDIAMinor(t *testing.T) {
 	for text, want := range map[string]string{"Model: A\nDevice Minor: \t 12\n": "12", "Device Minor: x": "", "": "", "Device Minor: 70000": ""} {
 		if got, ok := minorOf(text); ok != (want != "") || ok && got != want {
 			t.Errorf("%q: %q, %v", text, got, ok)
+		}
+	}
+}
+
+// modprobe takes files that end in .conf, and of a name the first folder's alone.
+func TestModulesKeptAwayByTheFilesThatCount(t *testing.T) {
+	base := []string{kernelIs, nic("mlx5_core"), "proc/modules = ext4 1 0 - Live 0x0", tree + "modules.dep = a/mlx5_ib.ko:"}
+	for name, c := range map[string]struct {
+		files []string
+		kept  bool
+	}{
+		"one that counts":     {[]string{"usr/lib/modprobe.d/a.conf = blacklist mlx5_ib"}, true},
+		"another's leftover":  {[]string{"etc/modprobe.d/a.conf.dpkg-old = blacklist mlx5_ib"}, false},
+		"one that is hidden":  {[]string{"usr/lib/modprobe.d/a.conf = blacklist mlx5_ib", "etc/modprobe.d/a.conf = # none"}, false},
+		"one of another name": {[]string{"usr/lib/modprobe.d/a.conf = blacklist mlx5_ib", "etc/modprobe.d/b.conf = # none"}, true},
+	} {
+		found := runCheck(t, machine(t, append(c.files, base...)...), "modules")
+		i := slices.IndexFunc(found, func(f Finding) bool { return f.Subject == "mlx5_ib" })
+		if kept := i >= 0 && strings.Contains(found[i].Remedy, "kept from being loaded"); i < 0 || kept != c.kept {
+			t.Errorf("%s: %s", name, told(found))
 		}
 	}
 }

@@ -150,7 +150,7 @@ func (s *System) node(n node) Finding {
 			}
 		} else if strings.HasPrefix(n.name, "dev/nvidia") {
 			f.Remedy = "let NVIDIA's tool make it"
-			f.Commands = []string{"nvidia-modprobe -c0 -u"}
+			f.Commands = []string{nvidiaNode(n.name)}
 		}
 	case err != nil:
 		f.Verdict, f.Summary, f.Evidence = Unknown, "it cannot be looked at", []string{why(n.name, err)}
@@ -165,6 +165,19 @@ func (s *System) node(n node) Finding {
 		f.Cause = CausePermission
 	}
 	return f
+}
+
+// nvidiaNode is the command that makes one of NVIDIA's nodes: -c takes the minor
+// number, which of nvidiactl is 255, and with -u is about nvidia-uvm's.
+func nvidiaNode(name string) string {
+	switch number := strings.TrimPrefix(name, "dev/nvidia"); number {
+	case "ctl":
+		return "nvidia-modprobe -c 255"
+	case "-uvm":
+		return "nvidia-modprobe -u -c 0"
+	default:
+		return "nvidia-modprobe -c " + number
+	}
 }
 
 // tryNode finds whether who asks may open a node of the running machine.

@@ -100,7 +100,10 @@ func TestPeerMemory(t *testing.T) {
 		wants string
 	}{
 		{"open modules", at("", "", open), "ok mlx5_0: dma-buf: NVIDIA's driver exports, the NIC's driver registers\n"},
-		{"closed modules", at("", "", closed), "fail mlx5_0: neither way is open: NVIDIA's driver exports no dma-bufs (its kernel modules are the closed ones), and no peer memory module is loaded {unsupported} $ modprobe nvidia_peermem\n"},
+		{"closed modules", at("", "", closed), "fail mlx5_0: neither way is open: NVIDIA's driver exports no dma-bufs (its kernel modules are the closed ones), and no peer memory module is loaded {unsupported}\n|!$"},
+		{"closed modules, and a vendor's RDMA stack", at("", "", closed, "proc/modules = ib_core 1 0 - Live 0x0 (OE)"), "fail mlx5_0|{unsupported} $ modprobe nvidia_peermem\n"},
+		{"closed modules, and the kernel's", at("", "", closed, "proc/modules = ib_core 1 0 - Live 0x0", "etc/os-release = ID=debian"), "fail mlx5_0|!$"},
+		{"closed modules, and Ubuntu's", at("", "", closed, "etc/os-release = NAME=Ubuntu\\nID=ubuntu"), "fail mlx5_0|$ modprobe nvidia_peermem\n"},
 		{"closed modules and peermem", at("", "", closed, "sys/module/nvidia_peermem/"), "ok mlx5_0: NVIDIA's memory gets to it by nvidia_peermem\n|!fail"},
 		{"an open module before 515", at("", "", early), "fail mlx5_0|it is older than 515"},
 		{"a kernel before 5.12", at("", "", open, "proc/sys/kernel/osrelease = 5.4.0"), "fail mlx5_0|kernel 5.4 is older than 5.12"},

@@ -127,7 +127,9 @@ func (s *System) peerRails(ctx context.Context, t *pci.Topology, gpus []*pci.Dev
 				f.Remedy = "install NVIDIA's open kernel modules, from 515 on (Turing and later), or the vendor's EFA driver with its efa_nv_peermem"
 				break
 			}
-			f.Commands = []string{"modprobe nvidia_peermem"}
+			if s.peerClients() {
+				f.Commands = s.modprobe("nvidia_peermem")
+			}
 		case yes == pci.No:
 			f.Verdict, f.Cause = Fail, CauseUnsupported
 			f.Summary = "neither way is open: the NIC's driver registers no dma-bufs, and no peer memory module is loaded"
@@ -138,6 +140,15 @@ func (s *System) peerRails(ctx context.Context, t *pci.Topology, gpus []*pci.Dev
 		found = append(found, f)
 	}
 	return found
+}
+
+// peerClients tells whether the kernel's RDMA core takes peer memory modules: a
+// vendor's does, which is built outside of the kernel's tree, and Ubuntu's own. In
+// others loading one fails with EINVAL.
+func (s *System) peerClients() bool {
+	text, _ := s.text("proc/modules")
+	release, _ := s.text("etc/os-release")
+	return strings.Contains(parseModules(text)["ib_core"], "(O") || slices.Contains(strings.Split(release, "\n"), "ID=ubuntu")
 }
 
 // exportsCUDA asks the driver whether it exports memory of a GPU.

@@ -27,7 +27,7 @@ const (
 
 // troubles are counters that stay where all is well, as InfiniBand's ports, mlx5,
 // bnxt_re, irdma, efa, ionic and rxe name them. Those that also rise when queue pairs
-// are taken down (flushed), by waiting alone (port_xmit_wait), or by the question
+// are taken down (flushed: req_cqe_error and resp_cqe_error count these too), by waiting alone (port_xmit_wait), or by the question
 // whether a driver takes dma-bufs (reg_mr_err) are not among them.
 var troubles = map[string]string{
 	"symbol_error": meansLink, "link_error_recovery": meansLink, "link_downed": meansLink, "port_rcv_errors": meansLink,
@@ -38,7 +38,7 @@ var troubles = map[string]string{
 
 	"packet_seq_err": meansLoss, "out_of_sequence": meansLoss, "local_ack_timeout_err": meansLoss, "implied_nak_seq_err": meansLoss,
 	"roce_adp_retrans": meansLoss, "roce_adp_retrans_to": meansLoss, "roce_slow_restart": meansLoss,
-	"out_of_buffer": meansReady, "rnr_nak_retry_err": meansReady, "req_cqe_error": meansAccess, "resp_cqe_error": meansAccess,
+	"out_of_buffer": meansReady, "rnr_nak_retry_err": meansReady,
 	"req_remote_access_errors": meansAccess, "resp_remote_access_errors": meansAccess, "req_remote_invalid_request": meansAccess,
 	"resp_local_length_error": meansAccess, "req_transport_retries_exceeded": meansLoss, "req_rnr_retries_exceeded": meansReady,
 

@@ -90,8 +90,28 @@ func rdmaDriver(d *inventory.Device) string {
 	return ""
 }
 
-// driverNamed is the PCI driver of a vendor's NICs, where it has one only.
-var driverNamed = map[uint16]string{0x15b3: "mlx5_core", 0x1d0f: "efa"}
+// driverOf is the PCI driver that the kernel has for a NIC, where its vendor's numbers
+// tell (drivers/net/ethernet/mellanox/mlx4/main.c, mlx5/core/main.c); "" is unknown.
+func driverOf(nic *pci.Device) string {
+	const mellanox, amazon = 0x15b3, 0x1d0f
+	switch n := nic.Product; {
+	case nic.Vendor == amazon:
+		return "efa"
+	case nic.Vendor != mellanox, n >= 0x5000 && n < 0x6340:
+		return "" // InfiniHost, of ib_mthca
+	case n < 0x1011, n >= 0x6340 && n < 0x6800:
+		return "mlx4_core" // up to ConnectX-3
+	}
+	return "mlx5_core"
+}
+
+// modprobe is the command that loads a module; none where modprobe is kept from it.
+func (s *System) modprobe(name string) []string {
+	if s.readModules().refused[name] {
+		return nil
+	}
+	return []string{"modprobe " + quote(name)}
+}
 
 // lacking says why a NIC may be without its RDMA device. It fails where the machine
 // has none at all.
@@ -112,9 +132,9 @@ func (s *System) lacking(t *pci.Topology, nic *pci.Device, none bool) []Finding 
 		f.Evidence = append(f.Evidence, "/sys/bus/pci/devices/"+nic.Address.String()+"/driver: no such file")
 		f.Remedy = "load the driver; the kernel log says why if it is loaded and did not take the device"
 		f.Commands = []string{"modprobe -v \"$(cat /sys/bus/pci/devices/" + nic.Address.String() + "/modalias)\""}
-		if name := driverNamed[nic.Vendor]; name != "" {
+		if name := driverOf(nic); name != "" {
 			f.Remedy = "load " + name + "; " + where(name) + "the kernel log says why if it is loaded and did not take the device"
-			f.Commands = []string{"modprobe " + name}
+			f.Commands = s.modprobe(name)
 		}
 	case nic.Driver == "vfio-pci" || strings.HasPrefix(nic.Driver, "uio"):
 		f.Verdict, f.Cause = Note, CauseOther
@@ -130,7 +150,7 @@ func (s *System) lacking(t *pci.Topology, nic *pci.Device, none bool) []Finding 
 		}
 		f.Summary = "its RDMA module " + module + " is not loaded"
 		f.Evidence = append(f.Evidence, "/sys/module/"+module+": no such file")
-		f.Remedy, f.Commands = "load it (check modules)", []string{"modprobe " + module}
+		f.Remedy, f.Commands = "load it (check modules)", s.modprobe(module)
 	default:
 		f.Summary = "its driver " + nic.Driver + " made no RDMA device"
 	}
@@ -163,7 +183,7 @@ func (s *System) noDevice(err error) Finding {
 			if module, ok := inventory.ModuleOf(umem.DriverOfPCI(d.Driver)); ok {
 				f.Summary = "there is no RDMA device; some of its NICs can do RDMA, others of the same driver cannot"
 				f.Evidence = append(f.Evidence, fmt.Sprintf("%s (%s): driver %s, for which %s makes RDMA devices", t.Name(d), d.Address, d.Driver, module))
-				f.Commands = union(f.Commands, []string{"modprobe " + module})
+				f.Commands = union(f.Commands, s.modprobe(module))
 			}
 		}
 	}
@@ -172,13 +192,8 @@ func (s *System) noDevice(err error) Finding {
 		return f
 	}
 	f.Remedy = "without hardware there are: the software device in a process ('peerdirect demo'), machines of the lab ('peerdirect lab run --efa 1 -- peerdirect doctor')"
-	f.Remedy += "; where the kernel has them, its rxe and siw on any Ethernet interface, which take no accelerator memory"
-	if on := s.ethernet(); on != "" {
-		for _, name := range s.softwareDrivers() {
-			f.Commands = append(f.Commands, "modprobe "+map[string]string{"rxe": "rdma_rxe", "siw": "siw"}[name],
-				"rdma link add "+name+"0 type "+name+" netdev "+quote(on))
-			break // one will do
-		}
+	if have := s.softwareDrivers(); len(have) > 0 {
+		f.Remedy += "; this kernel's " + strings.Join(have, " and ") + " on an Ethernet interface of your choice ('rdma link add " + have[0] + "0 type " + have[0] + " netdev INTERFACE'), which takes no accelerator memory"
 	}
 	return f
 }
@@ -194,17 +209,4 @@ func (s *System) softwareDrivers() (have []string) {
 		}
 	}
 	return have
-}
-
-// ethernet is an Ethernet interface that is up, "" for none.
-func (s *System) ethernet() string {
-	entries, _ := fs.ReadDir(s.Root, "sys/class/net")
-	for _, e := range entries {
-		kind, _ := s.text("sys/class/net/" + e.Name() + "/type")
-		state, _ := s.text("sys/class/net/" + e.Name() + "/operstate")
-		if kind == "1" && state == "up" { // ARPHRD_ETHER
-			return e.Name()
-		}
-	}
-	return ""
 }

@@ -166,7 +166,9 @@ func (s *System) settings(word string, places ...string) (lines []string) {
 		if entries, err := fs.ReadDir(s.Root, place); err == nil {
 			files = nil
 			for _, e := range entries {
-				files = append(files, path.Join(place, e.Name()))
+				if strings.HasSuffix(e.Name(), ".conf") { // no reader of these folders takes others
+					files = append(files, path.Join(place, e.Name()))
+				}
 			}
 		}
 		for _, file := range files {

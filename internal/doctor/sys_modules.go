@@ -24,6 +24,7 @@ type modules struct {
 	treeErr   error             // there is no tree of this release
 	others    []string          // releases that have one
 	blocked   map[string]string // by name: the line that forbids it
+	refused   map[string]bool   // those of it that modprobe does not load by name either
 	aliases   []alias           // of PCI devices
 	config    []byte            // the kernel's; nil is unknown
 	configAt  string
@@ -36,7 +37,7 @@ type alias struct{ pattern, module string }
 
 // readModules reads what there is.
 func (s *System) readModules() *modules {
-	m := &modules{s: s, release: s.Kernel(), blocked: map[string]string{}}
+	m := &modules{s: s, release: s.Kernel(), blocked: map[string]string{}, refused: map[string]bool{}}
 	text, err := s.text("proc/modules")
 	m.loaded, m.loadedErr = parseModules(text), err
 	tree := "lib/modules"
@@ -56,10 +57,13 @@ func (s *System) readModules() *modules {
 	}
 	m.treeErr = err
 	m.config, m.configAt, _ = kconfig.Read(s.Root, m.release)
-	for _, folder := range []string{"etc/modprobe.d", "run/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d"} {
-		for _, line := range s.settings("", folder) {
-			if name, ok := parseBlocked(line[strings.Index(line, ": ")+2:]); ok {
-				m.blocked[name] = line
+	hidden := map[string]bool{}
+	for _, folder := range []string{"etc/modprobe.d", "run/modprobe.d", "usr/local/lib/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d"} {
+		files, _ := fs.ReadDir(s.Root, folder)
+		for _, file := range files {
+			if name := file.Name(); strings.HasSuffix(name, ".conf") && !hidden[name] {
+				hidden[name] = true // those of the name in the folders that follow
+				m.block(s.settings("", path.Join(folder, name)))
 			}
 		}
 	}
@@ -68,7 +72,7 @@ func (s *System) readModules() *modules {
 			name, value, _ := strings.Cut(word, "=")
 			if name == "module_blacklist" || name == "modprobe.blacklist" {
 				for _, module := range strings.Split(value, ",") {
-					m.blocked[plainName(module)] = "/proc/cmdline: " + word
+					m.forbid(plainName(module), "/proc/cmdline: "+word, name == "module_blacklist")
 				}
 			}
 		}
@@ -120,17 +124,34 @@ func parseAliases(text string) (all []alias) {
 	return all
 }
 
-// parseBlocked reads a line of modprobe.d that keeps a module from being loaded:
-// "blacklist NAME", "install NAME /bin/false".
-func parseBlocked(line string) (name string, ok bool) {
+// block takes the lines of a file of modprobe.d.
+func (m *modules) block(lines []string) {
+	for _, line := range lines {
+		_, text, _ := strings.Cut(line, ": ")
+		if name, refused, ok := parseBlocked(text); ok {
+			m.forbid(name, line, refused)
+		}
+	}
+}
+
+// forbid notes the line that keeps a module away; the harder one stays.
+func (m *modules) forbid(name, line string, refused bool) {
+	if !m.refused[name] {
+		m.blocked[name], m.refused[name] = line, refused
+	}
+}
+
+// parseBlocked reads a line of modprobe.d that keeps a module from being loaded: by
+// its aliases, "blacklist NAME", or by its name too (refused), "install NAME /bin/false".
+func parseBlocked(line string) (name string, refused, ok bool) {
 	f := strings.Fields(line)
 	switch {
 	case len(f) == 2 && f[0] == "blacklist":
-		return plainName(f[1]), true
+		return plainName(f[1]), false, true
 	case len(f) >= 3 && f[0] == "install" && slices.Contains([]string{"true", "false", ":"}, path.Base(f[2])):
-		return plainName(f[1]), true
+		return plainName(f[1]), true, true
 	}
-	return "", false
+	return "", false, false
 }
 
 // forFunction are the modules that say they drive a PCI function.

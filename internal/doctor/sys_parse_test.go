@@ -52,8 +52,8 @@ func TestParseModules(t *testing.T) {
 	}
 	for line, want := range map[string]string{"blacklist nouveau": "nouveau", "install ib-core /bin/true": "ib_core", "install x /sbin/modprobe y": "",
 		"options x y": "", "": "", "blacklist": "", "install x :": "x"} {
-		if got, ok := parseBlocked(line); got != want || ok != (want != "") {
-			t.Errorf("%q: %q, %v", line, got, ok)
+		if got, refused, ok := parseBlocked(line); got != want || ok != (want != "") || refused != (ok && strings.HasPrefix(line, "install")) {
+			t.Errorf("%q: %q, %v, %v", line, got, refused, ok)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -132,10 +133,19 @@ func parseCapabilities(status string) (set uint64, ok bool) {
 const firstUserNamespace = "user:[4026531837]"
 
 // initialUser tells whether the process's privileges are the machine's; known is
-// false where its namespace may not be looked at.
+// false where that is not to be seen.
 func (p process) initialUser() (is, known bool) {
 	target, err := fs.ReadLink(p.s.Root, path.Join(p.folder, "ns/user"))
-	return target == firstUserNamespace, err == nil
+	if err == nil {
+		return target == firstUserNamespace, true
+	}
+	// The link is for who may trace the process; the mapping of users is for everybody,
+	// and all of them to themselves is the first namespace's (others may be given less).
+	text, err := p.text("uid_map")
+	if err == nil && slices.Equal(strings.Fields(text), []string{"0", "0", "4294967295"}) {
+		return true, true
+	}
+	return false, false
 }
 
 // cgroup is a process's place in a hierarchy.
