@@ -27,8 +27,9 @@ const (
 
 // troubles are counters that stay where all is well, as InfiniBand's ports, mlx5,
 // bnxt_re, irdma, efa, ionic and rxe name them. Those that also rise when queue pairs
-// are taken down (flushed: req_cqe_error and resp_cqe_error count these too), by waiting alone (port_xmit_wait), or by the question
-// whether a driver takes dma-bufs (reg_mr_err) are not among them.
+// are taken down (flushed: req_cqe_error, resp_cqe_error), by waiting alone
+// (port_xmit_wait), or by the question whether a driver takes dma-bufs (reg_mr_err) are
+// not among them.
 var troubles = map[string]string{
 	"symbol_error": meansLink, "link_error_recovery": meansLink, "link_downed": meansLink, "port_rcv_errors": meansLink,
 	"port_rcv_remote_physical_errors": meansLink, "local_link_integrity_errors": meansLink, "rx_icrc_encapsulated": meansLink,

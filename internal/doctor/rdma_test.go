@@ -126,3 +126,15 @@ func TestLibrary(t *testing.T) {
 	s.rdma.all.Devices = nil
 	want(t, told(runCheck(t, s, "rdma-library")), "!libibverbs")
 }
+
+// What a queue pair's end counts is no trouble; what is counted of its own accord is.
+func TestCountersOfTeardown(t *testing.T) {
+	of := func(counter string) string {
+		return nic("mlx5_core") + "\n" + rdma("mlx5_0", nicAt, "4: ACTIVE", hdr, ib, "hw_counters/packet_seq_err = 0", "hw_counters/"+counter+" = 7")
+	}
+	cases(t, "rdma-counters", []struct{ name, system, wants string }{
+		{"flushed requests", of("req_cqe_error"), "ok mlx5_0: no error counter has counted (1 counter)"},
+		{"flushed responses", of("resp_cqe_error"), "ok mlx5_0: no error counter has counted (1 counter)"},
+		{"refused requests", of("req_remote_access_errors"), "note mlx5_0|req_remote_access_errors 7"},
+	})
+}
