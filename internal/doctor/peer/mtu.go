@@ -2,12 +2,9 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"syscall"
-	"time"
 
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/vishvananda/netlink"
@@ -17,6 +14,9 @@ import (
 // overhead is what a RoCE v2 packet has beside its payload, in bytes above IP: UDP, and
 // at most BTH, RETH, immediate and ICRC.
 const overhead = 8 + 12 + 16 + 4 + 4
+
+// maxPacket is the largest that IP's length field can tell, in bytes.
+const maxPacket = 1<<16 - 1
 
 // ipHeader is the size of an address's.
 func ipHeader(a netip.Addr) int {
@@ -46,8 +46,9 @@ func (r *run) addresses() (here, there netip.Addr, ok bool) {
 // largest is the IP packet that the two NICs send each other, in bytes.
 func (r *run) largest(here netip.Addr) int {
 	if r.result.Local.Transport == transfer.IWARP {
-		// TCP's segments are as large as the smaller interface allows.
-		return min(r.result.Local.NetdevMTU, r.result.Remote.NetdevMTU)
+		// TCP's segments are as large as the smaller interface allows, which lo's
+		// MTU, 65536, does of more than a packet can have.
+		return min(r.result.Local.NetdevMTU, r.result.Remote.NetdevMTU, maxPacket)
 	}
 	return sameMTU(&r.result.Local, &r.result.Remote) + overhead + ipHeader(here)
 }
@@ -176,73 +177,4 @@ func (r *run) mtuProbe(ctx context.Context, st *Step) error {
 		}
 	}
 	return r.tell(message{Kind: kindWord, Step: StepMTU})
-}
-
-func (r *run) probes(ctx context.Context, st *Step, here, there netip.Addr, at *probe) error {
-	c, err := udp(ctx, here)
-	if err != nil {
-		st.saw(fmt.Sprintf("nothing is probed from %v: %v", here, errnoOf(err)))
-		return nil
-	}
-	defer c.Close()
-	p := &prober{c: c, to: netip.AddrPortFrom(there, at.Port), token: at.Token, tries: 3, wait: 300 * time.Millisecond}
-	head, size := 8+ipHeader(here), r.largest(here)
-	ok, err := p.try(ctx, probeSize, probeSize)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if !ok {
-		st.saw(fmt.Sprintf("small probes to UDP port %d of %v are not answered (%s): a firewall drops them, and only what the kernel knows is known", at.Port, there, because(err)))
-		return nil
-	}
-	for _, way := range []struct {
-		name        string
-		there, back bool
-	}{{fmt.Sprintf("from %v to %v", here, there), true, false}, {fmt.Sprintf("from %v to %v", there, here), false, true}} {
-		passes := func(bytes int) (bool, error) {
-			out, in := probeSize, probeSize
-			if way.there {
-				out = bytes - head
-			} else {
-				in = bytes - head
-			}
-			return p.try(ctx, out, in)
-		}
-		ok, err := passes(size)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if ok {
-			st.saw(fmt.Sprintf("packets of %d bytes pass %s", size, way.name))
-			continue
-		}
-		p.tries, p.wait = 2, 150*time.Millisecond // many of them fail
-		low, high := head+probeSize, size         // low passes, high does not
-		for high-low > 1 && ctx.Err() == nil {
-			middle := (low + high) / 2
-			if ok, _ := passes(middle); ok {
-				low = middle
-			} else {
-				high = middle
-			}
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		st.figure("path-mtu", float64(low), "bytes")
-		return fault(fmt.Sprintf("give every interface and switch port on the way an MTU of %d bytes or more, or make the NICs' packets smaller on both sides: ip link set dev %s mtu %d",
-			size, r.result.Local.Netdev, low), fmt.Errorf("packets of %d bytes, as the NICs send them, do not pass %s (%s), and of %d they do", size, way.name, because(err), low))
-	}
-	return nil
-}
-
-// because says why a probe is not answered.
-func because(err error) string {
-	switch {
-	case err == nil:
-		return "nothing comes back"
-	case errors.Is(err, syscall.EMSGSIZE):
-		return "this machine's interface does not take them: EMSGSIZE"
-	}
-	return errnoOf(err).Error()
 }
