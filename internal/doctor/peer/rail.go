@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,8 @@ import (
 const (
 	halfSize = 2 << 20 // bytes
 	// depth is how many operations are in flight: those of a round of the step order.
-	depth = orderWrites + 1
+	depth    = orderWrites + 1
+	receives = 2 * depth // which also bounds the notices that nobody has asked for
 )
 
 // open opens the NIC and registers the memory: the step device.
@@ -23,7 +25,7 @@ func (r *run) open(st *Step) error {
 		return &transfer.OptionError{Option: "device", Err: fmt.Errorf("%d NICs; a path is tested between one and one: name it with --device", n)}
 	}
 	var err error
-	if r.rail, err = r.o.Rail.Open(transfer.Want{Peers: 1, NICs: 1, Queues: 1, Depth: depth, Receives: 2 * depth}); err != nil {
+	if r.rail, err = r.o.Rail.Open(transfer.Want{Peers: 1, NICs: 1, Queues: 1, Depth: depth, Receives: receives}); err != nil {
 		return err
 	}
 	if r.memory, err = verbs.NewBuffer(2*halfSize, verbs.BufferOptions{}); err != nil {
@@ -90,6 +92,10 @@ func (r *run) turn(ctx context.Context) error {
 		case transfer.Done:
 			r.done++
 		case transfer.Notice:
+			if len(r.notices) >= receives { // an honest peer waits at most behind a round of the step order
+				r.broken = cmp.Or(r.broken, malformed("more notices than were due"))
+				continue
+			}
 			r.notices = append(r.notices, c.Imm)
 		case transfer.Failed, transfer.Lost:
 			if r.broken == nil || errors.Is(r.broken, transfer.ErrFlushed) {
