@@ -131,9 +131,9 @@ func (r *run) mtuAnswer(ctx context.Context, st *Step) error {
 	r.mtuKnown(st)
 	var own *responder
 	word := message{Kind: kindWord, Step: StepMTU}
-	if here, _, ok := r.addresses(); ok {
+	if here, there, ok := r.addresses(); ok {
 		var err error
-		if own, err = newResponder(ctx, here); err != nil {
+		if own, err = newResponder(ctx, here, there, max(probeSize, r.largest(here)-8-ipHeader(here))); err != nil {
 			st.saw(fmt.Sprintf("no probes can be answered on %v: %v", here, errnoOf(err)))
 		} else {
 			defer own.close()

@@ -5,8 +5,10 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/peerdirect/peerdirect/transfer"
+	"github.com/peerdirect/peerdirect/transfer/control"
 )
 
 // iwarp is a side whose NIC is on the loopback address and speaks iWARP, with an
@@ -39,6 +41,50 @@ func TestOddMTUs(t *testing.T) {
 		}
 		if err := r.finish(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestMTUStep is the step at both sides, on the loopback address.
+func TestMTUStep(t *testing.T) {
+	nothingLeft(t)
+	l, err := control.Listen(t.Context(), "127.0.0.1:0", known(t), control.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	side := func(role string, conn *control.Conn, n NIC) *run {
+		r := newRun(context.Background(), role, Options{Timeout: patience})
+		r.conn, r.result.Local, r.result.Remote = conn, n, n
+		r.listen()
+		return r
+	}
+	for words, n := range map[string]NIC{"had 4160 bytes": roce(4096), "had 1500 bytes": iwarp(1500)} {
+		far := make(chan outcome, 1)
+		go func() {
+			c, err := l.Accept(context.Background())
+			if err != nil {
+				far <- outcome{nil, err}
+				return
+			}
+			r := side(RoleListener, c, n)
+			if _, err := r.asked(StepMatch); err == nil {
+				r.step(StepMTU, r.answer(StepMTU, r.mtuAnswer))
+			}
+			far <- outcome{r.result, r.finish()}
+		}()
+		c, err := control.Dial(t.Context(), l.Addr().String(), known(t), control.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := side(RoleDialler, c, n)
+		r.step(StepMTU, r.both(StepMTU, r.mtuProbe))
+		st := r.result.step(StepMTU)
+		if err := r.finish(); err != nil || st.Verdict != OK || strings.Count(strings.Join(st.Evidence, "\n"), "bytes pass from") != 2 {
+			t.Errorf("%v\n%s", err, show(r.result))
+		}
+		if o := within(t, 2*time.Minute, far); o.err != nil || !strings.Contains(show(o.result), words) {
+			t.Errorf("%v: nothing of %q in\n%s", o.err, words, show(o.result))
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/peerdirect/peerdirect/transfer"
 )
@@ -86,40 +85,6 @@ func TestProbes(t *testing.T) {
 	here := netip.MustParseAddr("127.0.0.1")
 	if err := r.probes(t.Context(), r.result.step(StepMTU), here, here, narrow(t, 1<<17, 1<<17)); err == nil || !strings.Contains(err.Error(), "EMSGSIZE") {
 		t.Errorf("%v", err)
-	}
-}
-
-// TestResponder answers probes with its token alone.
-func TestResponder(t *testing.T) {
-	nothingLeft(t)
-	s, err := newResponder(t.Context(), netip.MustParseAddr("127.0.0.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := udp(t.Context(), netip.MustParseAddr("127.0.0.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	to := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), s.where().Port)
-	stranger := &prober{c: c, to: to, token: []byte("fedcba9876543210"), tries: 1, wait: 100 * time.Millisecond}
-	if ok, err := stranger.try(t.Context(), probeSize, probeSize); ok || err != nil {
-		t.Errorf("a stranger is answered: %v", err)
-	}
-	known := &prober{c: c, to: to, token: s.where().Token, tries: 100, wait: 300 * time.Millisecond}
-	for _, size := range [][2]int{{probeSize, probeSize}, {9000, probeSize}, {probeSize, 9000}} {
-		if ok, err := known.try(t.Context(), size[0], size[1]); !ok {
-			t.Errorf("%d and %d bytes are not answered: %v", size[0], size[1], err)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := stranger.try(ctx, probeSize, probeSize); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
-	c.Close()
-	s.close()
-	if s.largest != 9000 {
-		t.Errorf("the largest probe had %d bytes", s.largest)
 	}
 }
 

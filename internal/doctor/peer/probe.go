@@ -31,6 +31,7 @@ const (
 	probeToken = 16
 	probeSize  = probeToken + 8
 	maxProbe   = 1 << 16
+	maxAnswers = 512 // of a responder; a dialler asks for 73 at most
 )
 
 func (p *probe) check() error {
@@ -86,10 +87,15 @@ func udp(ctx context.Context, at netip.Addr) (*net.UDPConn, error) {
 	return c, nil
 }
 
-// responder answers probes until it is closed.
+// responder answers probes until it is closed. Who has the token could have it send to
+// another's address what is much larger than a probe; so it answers only the address that
+// the dialler said its NIC has, with no more than the NICs' packets carry, and stops at
+// maxAnswers.
 type responder struct {
 	c     *net.UDPConn
 	token []byte
+	from  netip.Addr // without a zone
+	size  int        // the largest answer, bytes
 	ended chan struct{}
 	// largest is the largest probe that came, failed why an answer could not be sent;
 	// both are the caller's once ended is closed.
@@ -97,12 +103,13 @@ type responder struct {
 	failed  error
 }
 
-func newResponder(ctx context.Context, at netip.Addr) (*responder, error) {
+// newResponder answers, at an address of this machine, the probes that come from another.
+func newResponder(ctx context.Context, at, from netip.Addr, size int) (*responder, error) {
 	c, err := udp(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	s := &responder{c: c, token: make([]byte, probeToken), ended: make(chan struct{})}
+	s := &responder{c: c, token: make([]byte, probeToken), from: from.WithZone(""), size: size, ended: make(chan struct{})}
 	rand.Read(s.token)
 	go s.serve()
 	return s, nil
@@ -111,7 +118,7 @@ func newResponder(ctx context.Context, at netip.Addr) (*responder, error) {
 func (s *responder) serve() {
 	defer close(s.ended)
 	b := make([]byte, maxProbe+1)
-	for {
+	for answers := 0; answers < maxAnswers; {
 		n, from, err := s.c.ReadFromUDPAddrPort(b)
 		if errors.Is(err, net.ErrClosed) {
 			return
@@ -120,9 +127,10 @@ func (s *responder) serve() {
 			continue // an ICMP error that an answer met
 		}
 		number, answer, ok := readProbe(b[:n], s.token)
-		if !ok {
+		if !ok || int(answer) > s.size || from.Addr().Unmap().WithZone("") != s.from {
 			continue
 		}
+		answers++
 		s.largest = max(s.largest, n)
 		putProbe(b[:answer], s.token, number, answer)
 		if _, err := s.c.WriteToUDPAddrPort(b[:answer], from); err != nil && s.failed == nil {
