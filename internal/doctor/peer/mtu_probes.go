@@ -7,10 +7,12 @@ import (
 	"net/netip"
 	"syscall"
 	"time"
+
+	"github.com/peerdirect/peerdirect/transfer"
 )
 
 // probes sends packets as large as the NICs', in each direction, and looks for the
-// largest that passes if they do not.
+// largest that passes if they do not. That is an error but of iWARP, where it is told.
 func (r *run) probes(ctx context.Context, st *Step, here, there netip.Addr, at *probe) error {
 	head, size := 8+ipHeader(here), r.largest(here)
 	if size < head+probeSize { // the peer may have said anything
@@ -53,24 +55,40 @@ func (r *run) probes(ctx context.Context, st *Step, here, there netip.Addr, at *
 			st.saw(fmt.Sprintf("packets of %d bytes pass %s", size, way.name))
 			continue
 		}
-		p.tries, p.wait = 2, 150*time.Millisecond // many of them fail
-		low, high := head+probeSize, size         // low passes, high does not
-		for high-low > 1 && ctx.Err() == nil {
-			middle := (low + high) / 2
-			if ok, _ := passes(middle); ok {
-				low = middle
-			} else {
-				high = middle
-			}
-		}
+		low := p.widest(ctx, head+probeSize, size, passes)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		st.figure("path-mtu", float64(low), "bytes")
-		return fault(fmt.Sprintf("give every interface and switch port on the way an MTU of %d bytes or more, or make the NICs' packets smaller on both sides: ip link set dev %s mtu %d",
-			size, r.result.Local.Netdev, low), fmt.Errorf("packets of %d bytes, as the NICs send them, do not pass %s (%s), and of %d they do", size, way.name, because(err), low))
+		lost := fmt.Errorf("packets of %d bytes, as the NICs send them, do not pass %s (%s), and of %d they do", size, way.name, because(err), low)
+		help := fmt.Sprintf("give every interface and switch port on the way an MTU of %d bytes or more, or make the NICs' packets smaller on both sides: ip link set dev %s mtu %d",
+			size, r.result.Local.Netdev, low)
+		if r.result.Local.Transport != transfer.IWARP {
+			st.figure("path-mtu", float64(low), "bytes")
+			return fault(help, lost)
+		}
+		// Its packets are TCP's, which finds a smaller MTU, and no filter's of UDP.
+		st.warn(lost.Error()+": whether TCP finds its way is large-write's to tell", help)
 	}
 	return nil
+}
+
+// widest looks for the largest packet that passes, in bytes: low does, high does not. It
+// ends with half of the step's time, for the other direction needs some.
+func (p *prober) widest(ctx context.Context, low, high int, passes func(int) (bool, error)) int {
+	tries, wait := p.tries, p.wait
+	defer func() { p.tries, p.wait = tries, wait }()
+	p.tries, p.wait = 2, 150*time.Millisecond // many of them fail
+	end, limited := ctx.Deadline()
+	end = end.Add(-time.Until(end) / 2)
+	for high-low > 1 && ctx.Err() == nil && (!limited || time.Now().Before(end)) {
+		middle := (low + high) / 2
+		if ok, _ := passes(middle); ok {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low
 }
 
 // because says why a probe is not answered.

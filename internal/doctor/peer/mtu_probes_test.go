@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/peerdirect/peerdirect/transfer"
@@ -43,6 +44,54 @@ func TestOddMTUs(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestLostProbesOfIWARP are told, in both directions, and do not end the test: TCP's
+// packets may pass.
+func TestLostProbesOfIWARP(t *testing.T) {
+	here := netip.MustParseAddr("127.0.0.1")
+	for name, x := range map[string]struct {
+		there, back     int
+		words, evidence string
+	}{
+		"there": {1499, 1500, "packets of 1500 bytes, as the NICs send them, do not pass from 127.0.0.1 to 127.0.0.1 (nothing comes back), and of 1499 they do: whether TCP", "packets of 1500 bytes pass"},
+		"back":  {1500, 1499, "and of 1499 they do: whether TCP", "packets of 1500 bytes pass"},
+		"both":  {1499, 1497, "and of 1499 they do: whether TCP", "and of 1497 they do: whether TCP finds its way is large-write's to tell: give every interface"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(context.Background(), RoleDialler, Options{})
+			defer r.finish()
+			r.result.Local, r.result.Remote = iwarp(1500), iwarp(9000)
+			at := narrow(t, x.there, x.back)
+			if err := r.step(StepMTU, func(_ context.Context, st *Step) error { return r.probes(t.Context(), st, here, here, at) }); err != nil {
+				t.Fatal(err)
+			}
+			st := r.result.step(StepMTU)
+			if st.Verdict != Warn || r.result.Verdict != Warn || !strings.Contains(st.Summary, x.words) || !strings.Contains(st.Remedy, "MTU of 1500 bytes") || !strings.Contains(strings.Join(st.Evidence, "\n"), x.evidence) {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
+// TestWidest: the largest that passes is found, and where that takes too long the largest
+// so far.
+func TestWidest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for limit, want := range map[time.Duration]int{time.Hour: 40_000, 10 * time.Second: 38_912} {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			p := &prober{tries: 3, wait: time.Minute}
+			got := p.widest(ctx, 0, 1<<16, func(bytes int) (bool, error) {
+				time.Sleep(time.Second)
+				return bytes <= 40_000, nil
+			})
+			if got != want || ctx.Err() != nil || p.tries != 3 || p.wait != time.Minute {
+				t.Errorf("%d bytes within %v, want %d; %+v", got, limit, want, p)
+			}
+			cancel()
+		}
+	})
 }
 
 // TestMTUStep is the step at both sides, on the loopback address.
