@@ -183,7 +183,7 @@ func (n *NIC) check() error {
 			return malformed("a NIC described by %.64q", *s)
 		}
 	}
-	if _, err := netip.ParseAddr(n.Address); n.Address != "" && err != nil {
+	if a, err := netip.ParseAddr(n.Address); n.Address != "" && (err != nil || a.Zone() != "") { // a zone is its own machine's
 		return malformed("a NIC at the address %.64q", n.Address)
 	}
 	if n.MTU < 0 || n.MTU > 1<<20 || n.NetdevMTU < 0 || n.NetdevMTU > 1<<20 || n.Port < 0 || n.GIDIndex < 0 || n.Device == "" {

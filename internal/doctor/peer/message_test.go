@@ -78,6 +78,7 @@ func TestNoMessages(t *testing.T) {
 		`{"protocol":1,"kind":"hello","nic":{"device":"a\u001b"}}`:                                     ErrProtocol,
 		`{"protocol":1,"kind":"hello","nic":{"device":""}}`:                                            ErrProtocol,
 		`{"protocol":1,"kind":"hello","nic":{"device":"a","ip_address":"x"}}`:                          ErrProtocol,
+		`{"protocol":1,"kind":"hello","nic":{"device":"a","ip_address":"2001:db8::1%\u001b[2J"}}`:      ErrProtocol,
 		`{"protocol":1,"kind":"hello","nic":{"device":"a","mtu":-1}}`:                                  ErrProtocol,
 		`{"protocol":1,"kind":"word","step":"keys","offer":"` + strings.Repeat("A", 8192) + `"}`:       ErrProtocol,
 		strings.Repeat(" ", maxMessage+1):                                                              ErrProtocol,

@@ -68,9 +68,15 @@ func (r *run) mtuKnown(st *Step) {
 	r.routeKnown(st, here, there)
 }
 
+// routeOptions asks for the way between two addresses. A link-local one of IPv6 is on
+// every interface: without the zone's the kernel takes any.
+func routeOptions(here, there netip.Addr) *netlink.RouteGetOptions {
+	return &netlink.RouteGetOptions{SrcAddr: here.AsSlice(), Oif: there.Zone()}
+}
+
 // routeKnown says which way the kernel sends packets to the peer's NIC, and how large.
 func (r *run) routeKnown(st *Step, here, there netip.Addr) {
-	list, err := netlink.RouteGetWithOptions(there.AsSlice(), &netlink.RouteGetOptions{SrcAddr: here.AsSlice()})
+	list, err := netlink.RouteGetWithOptions(there.AsSlice(), routeOptions(here, there))
 	if err != nil || len(list) == 0 {
 		st.warn(fmt.Sprintf("this machine has no route from %v to %v: %v", here, there, errnoOf(err)), fmt.Sprintf("see: ip route get %v from %v", there, here))
 		return

@@ -115,6 +115,27 @@ func TestKnown(t *testing.T) {
 	}
 }
 
+// TestRouteOptions: the way to a link-local address is asked for by the NIC's interface,
+// and to others by none.
+func TestRouteOptions(t *testing.T) {
+	for here, x := range map[string]struct{ there, oif string }{
+		"192.0.2.1":    {"192.0.2.2", ""},
+		"169.254.9.1":  {"169.254.9.2", ""},
+		"2001:db8::1":  {"2001:db8::2", ""},
+		"fe80::5:6:7f": {"fe80::5:6:80", "eth1"},
+	} {
+		r := newRun(context.Background(), RoleDialler, Options{})
+		r.result.Local, r.result.Remote = roce(1024), roce(1024)
+		r.result.Local.Netdev, r.result.Local.Address = "eth1", here
+		r.result.Remote.Netdev, r.result.Remote.Address = "eth2", x.there
+		a, b, ok := r.addresses()
+		if o := routeOptions(a, b); !ok || o.Oif != x.oif || o.SrcAddr.String() != here {
+			t.Errorf("%s: %+v", here, o)
+		}
+		r.finish()
+	}
+}
+
 // TestDescribe reads a NIC's netdev and address from a capture.
 func TestDescribe(t *testing.T) {
 	root := fstest.MapFS{
