@@ -54,9 +54,9 @@ func TestLostProbesOfIWARP(t *testing.T) {
 		there, back     int
 		words, evidence string
 	}{
-		"there": {1499, 1500, "packets of 1500 bytes, as the NICs send them, do not pass from 127.0.0.1 to 127.0.0.1 (nothing comes back), and of 1499 they do: whether TCP", "packets of 1500 bytes pass"},
-		"back":  {1500, 1499, "and of 1499 they do: whether TCP", "packets of 1500 bytes pass"},
-		"both":  {1499, 1497, "and of 1499 they do: whether TCP", "and of 1497 they do: whether TCP finds its way is large-write's to tell: give every interface"},
+		"there": {1499, 1500, "packets of 1500 bytes, as the NICs send them, do not pass", "packets of 1500 bytes pass"},
+		"back":  {1500, 1499, "do not pass from 127.0.0.1 to 127.0.0.1 (nothing comes back), and of ", "packets of 1500 bytes pass"},
+		"both":  {1499, 1497, "they do: whether TCP", "whether TCP finds its way is large-write's to tell: give every interface"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
