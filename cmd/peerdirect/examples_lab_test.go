@@ -3,8 +3,10 @@
 package main
 
 import (
+	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,10 +38,24 @@ func runLabExamples(t *testing.T, place string, names ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, addr := range []string{"192.0.2.1/32", "192.0.2.2/32"} {
-		if out, err := exec.Command("ip", "address", "replace", addr, "dev", "lo").CombinedOutput(); err != nil {
+	// Both nodes of an example are this one. An address that it has already stays where it
+	// is: rdma_cm, and tests that come after, look for the interface that has it.
+	here, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, addr := range []string{"192.0.2.1", "192.0.2.2"} {
+		if slices.ContainsFunc(here, func(a net.Addr) bool { return strings.HasPrefix(a.String(), addr+"/") }) {
+			continue
+		}
+		if out, err := exec.Command("ip", "address", "add", addr+"/32", "dev", "lo").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
+		t.Cleanup(func() {
+			if out, err := exec.Command("ip", "address", "del", addr+"/32", "dev", "lo").CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
 	}
 	names = append(names, "mlx5_0", os.Getenv("PEERDIRECT_DEVICE"), "rxe0", os.Getenv("PEERDIRECT_DEVICE"))
 	p := examplePlace{name: place, program: program, names: strings.NewReplacer(names...), prepare: prepareExamples}
