@@ -20,7 +20,7 @@ func TestTheExampleExports(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text, err := exported(name)
 			if errors.Is(err, dmabuf.ErrNoDevice) || errors.Is(err, dmabuf.ErrUnsupported) {
-				t.Skipf("this kernel has none: %v", err)
+				t.Skipf("needs the exporter, which this kernel lacks: %v", err)
 			}
 			if err != nil || text != "through the accelerator's memory" {
 				t.Errorf("%q, %v", text, err)

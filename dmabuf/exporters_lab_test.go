@@ -43,7 +43,7 @@ func exporter(t testing.TB, name string) Exporter {
 		t.Fatal(err)
 	}
 	if err := e.Available(); err != nil {
-		t.Skipf("this kernel has none: %v", err)
+		t.Skipf("needs the exporter, which this kernel lacks: %v", err)
 	}
 	return e
 }

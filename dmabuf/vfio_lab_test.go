@@ -66,7 +66,7 @@ func vfioBAR(t *testing.T) Exporter {
 	}
 	err = e.Available()
 	if errors.Is(err, ErrUnsupported) {
-		t.Skipf("this kernel has none: %v", err)
+		t.Skipf("needs the exporter, which this kernel lacks: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func TestForkNeedsNothingOnThisKernel(t *testing.T) {
 	device(t)
 	s, err := ForkStatus()
 	if errors.Is(err, ErrUnsupported) {
-		t.Skip("the library does not tell of fork: ", err)
+		t.Skip("needs ibv_is_fork_initialized in libibverbs: ", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func rdmaTool(t *testing.T, args ...string) error {
 
 func TestADeviceIsRemovedUnderAnOpenContext(t *testing.T) {
 	if driver := device(t); !driver.isRXE() {
-		t.Skip("makes a second rxe device, which needs its module")
+		t.Skip("needs rxe: make test-lab runs it as 7.3/rxe")
 	}
 	for _, args := range [][]string{
 		{"ip", "link", "add", "gone0", "type", "dummy"},
@@ -97,7 +97,7 @@ func TestADeviceIsRemovedUnderAnOpenContext(t *testing.T) {
 		{"rdma", "link", "add", "gonerxe", "type", "rxe", "netdev", "gone0"},
 	} {
 		if err := rdmaTool(t, args...); err != nil {
-			t.Skip("cannot make a device to remove")
+			t.Skip("needs a dummy interface and a second rxe device on it, which this kernel does not make")
 		}
 	}
 	dev, err := Open("gonerxe")

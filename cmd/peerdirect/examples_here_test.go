@@ -43,7 +43,7 @@ func TestExamplesHere(t *testing.T) {
 	place.run(t)
 	place.name, place.refused = "hardware", !gpu && !nic
 	if gpu != nic {
-		t.Skip("the examples for a GPU beside an mlx5 NIC need both, or neither to be refused")
+		t.Skip("needs a GPU and an mlx5 NIC, or neither, to be refused")
 	}
 	place.run(t)
 }

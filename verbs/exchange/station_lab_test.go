@@ -77,7 +77,7 @@ func guest(t *testing.T) (device string, addr netip.Addr) {
 	t.Helper()
 	device, text := os.Getenv("PEERDIRECT_DEVICE"), os.Getenv("PEERDIRECT_ADDR")
 	if device == "" || text == "" {
-		t.Skip("PEERDIRECT_DEVICE and PEERDIRECT_ADDR are not set: run inside a guest of the lab")
+		t.Skip("needs a lab guest with a device on its link (PEERDIRECT_DEVICE, PEERDIRECT_ADDR): run make test-lab")
 	}
 	if out, err := exec.Command("modprobe", "rdma_ucm").CombinedOutput(); err != nil {
 		t.Fatalf("modprobe rdma_ucm: %v: %s", err, out)

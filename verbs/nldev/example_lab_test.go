@@ -16,7 +16,7 @@ import (
 func TestTheExampleListsARegionOfThisProcess(t *testing.T) {
 	name := os.Getenv("PEERDIRECT_DEVICE")
 	if name == "" {
-		t.Skip("PEERDIRECT_DEVICE names no device: this runs in a guest of the lab")
+		t.Skip("needs a lab guest with an RDMA device (PEERDIRECT_DEVICE): run make test-lab")
 	}
 	dev, err := verbs.Open(name)
 	if err != nil {

@@ -27,7 +27,7 @@ func labClient(t *testing.T) (*Client, string) {
 	t.Helper()
 	name := os.Getenv("PEERDIRECT_DEVICE")
 	if name == "" {
-		t.Skip("PEERDIRECT_DEVICE names no device: this runs in a guest of the lab")
+		t.Skip("needs a lab guest with an RDMA device (PEERDIRECT_DEVICE): run make test-lab")
 	}
 	c, err := Open()
 	if err != nil {

@@ -36,7 +36,7 @@ func newMachine(t *testing.T) *machine {
 	t.Helper()
 	name, addr := os.Getenv("PEERDIRECT_DEVICE"), os.Getenv("PEERDIRECT_ADDR")
 	if name == "" || addr == "" {
-		t.Skip("PEERDIRECT_DEVICE and PEERDIRECT_ADDR are not set: run inside a guest of the lab")
+		t.Skip("needs a lab guest with a device on its link (PEERDIRECT_DEVICE, PEERDIRECT_ADDR): run make test-lab")
 	}
 	if out, err := exec.Command("modprobe", "rdma_ucm").CombinedOutput(); err != nil {
 		t.Fatalf("modprobe rdma_ucm: %v: %s", err, out)
