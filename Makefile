@@ -7,9 +7,9 @@ RELEASE   ?=
 LDFLAGS   := $(if $(RELEASE),-X main.release=$(RELEASE))
 FUZZTIME  ?= 10s
 COUNT     ?= 5
-# Also there: 6.12/rxe, 6.12/siw, 6.12/topo, 7.3/trace-efa, -long, -faults and -locked, and trace… of the other kernels.
+# Also there: 6.12/rxe, 6.12/siw, 6.1/siw, 6.12/topo, 7.3/trace-efa, -long, -faults and -locked, and trace… of the other kernels.
 LAB_RUNS  ?= 7.3/rxe 7.3/siw 7.3/efa 7.3/topo 7.3/acs 6.12/efa \
-	     6.1/rxe 6.1/siw 6.1/efa 6.1/topo 7.3/trace 6.1/trace-efa
+	     6.1/rxe 6.1/efa 6.1/topo 7.3/trace 6.1/trace-efa
 SUITES    ?=
 
 # Where make install puts things, below DESTDIR; Debian's zsh has vendor-completions.
