@@ -257,7 +257,7 @@ func TestCloseIsBounded(t *testing.T) {
 // against the peer.
 func TestOwnSilence(t *testing.T) {
 	noLeaks(t)
-	o := Options{Heartbeat: 10 * time.Millisecond, Lease: time.Second, Queue: 1 << 10}
+	o := Options{Heartbeat: 10 * time.Millisecond, Lease: 2 * time.Second, Queue: 1 << 10}
 	d, a := pair(t, Options{Heartbeat: 10 * time.Millisecond}, o)
 	for i := range 20 {
 		d.Send(TypeUser, fmt.Append(make([]byte, 256), i))
