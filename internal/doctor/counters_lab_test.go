@@ -98,7 +98,7 @@ func TestCountersRise(t *testing.T) {
 			t.Fatalf("no counter rises: %+v", f)
 		}
 		if f[0].Verdict == Warn {
-			if !strings.Contains(f[0].Summary, "rnr") || f[0].Remedy != meansReady {
+			if !strings.Contains(f[0].Summary, "rnr") || !strings.Contains(f[0].Remedy, meansReady) { // kernel 6.1 counts a retry besides
 				t.Errorf("%+v", f[0])
 			}
 			return
