@@ -231,14 +231,18 @@ func (s *session) runSize(ctx context.Context, size int) (Result, error) {
 	return combine(&s.o.Workload, size, own, peer), nil
 }
 
-// runBoth runs this side's part while it listens to the peer's.
-func (s *session) runBoth(ctx context.Context, cs *controls, size int) (own *sideResult, sent, peerSent []uint64, err error) {
+// runBoth runs this side's part while it listens to the peer's. It gives what
+// this side measured, and how many messages it and the peer sent on each queue.
+// The results have no names: an early return would write to what the listener
+// may just be writing.
+func (s *session) runBoth(ctx context.Context, cs *controls, size int) (*sideResult, []uint64, []uint64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer cancel(nil)
 
 	heard := make(chan struct{})
+	var peerSent []uint64 // once heard is closed
 	helpers.Go(func() {
 		defer close(heard)
 		var err error
@@ -254,10 +258,11 @@ func (s *session) runBoth(ctx context.Context, cs *controls, size int) (own *sid
 		defer timer.Stop()
 	}
 
-	if own, sent, err = s.side.run(ctx, s, cs, size); err != nil {
+	own, sent, err := s.side.run(ctx, s, cs, size)
+	if err != nil {
 		return nil, nil, nil, s.better(ctx, err)
 	}
-	if err = s.sentAll(ctx, sent); err != nil {
+	if err := s.sentAll(ctx, sent); err != nil {
 		return nil, nil, nil, err
 	}
 	<-heard
