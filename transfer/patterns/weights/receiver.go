@@ -62,6 +62,7 @@ func (n *Receiver) Attach(ctx context.Context, sender int, p *engine.Peer) error
 	defer n.mu.Unlock()
 	if old := n.senders[sender]; old != nil {
 		old.peer.Close() // nothing of it comes late
+		n.senders[sender] = nil
 	}
 	s := &serving{rank: sender, peer: p}
 	err := errors.Join(p.Grant(weightsName, n.weights, engine.Write), p.Grant(versionsName, n.versions.Region, engine.Write))
@@ -69,7 +70,7 @@ func (n *Receiver) Attach(ctx context.Context, sender int, p *engine.Peer) error
 		s.wants, err = p.Target(ctx, wantsName)
 	}
 	if err != nil {
-		return fmt.Errorf("weights: receiver %d attaches sender %d: %w", n.rank, sender, err)
+		return errors.Join(fmt.Errorf("weights: receiver %d attaches sender %d: %w", n.rank, sender, err), p.Close())
 	}
 	n.senders[sender] = s
 	return nil

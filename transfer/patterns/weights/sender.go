@@ -65,7 +65,8 @@ func NewSender(e *engine.Engine, s *Schedule, rank int, weights *engine.Region) 
 
 // Attach begins to work for a receiver, which attaches this sender meanwhile. One that
 // was attached before is left. A receiver that this sender has no piece for need not be
-// attached.
+// attached. From here on the peer is the sender's: when Attach fails it is left, and the
+// next try takes one that was joined anew.
 func (n *Sender) Attach(ctx context.Context, receiver int, p *engine.Peer) error {
 	if receiver < 0 || receiver >= n.plan.Receivers {
 		return fmt.Errorf("weights: receiver %d of %d", receiver, n.plan.Receivers)
@@ -74,6 +75,7 @@ func (n *Sender) Attach(ctx context.Context, receiver int, p *engine.Peer) error
 	defer n.mu.Unlock()
 	if old := n.receivers[receiver]; old != nil {
 		old.peer.Close() // nothing of it comes late
+		n.receivers[receiver] = nil
 	}
 	r := &receiving{rank: receiver, peer: p}
 	err := p.Grant(wantsName, n.wants.Region, engine.Write)
@@ -84,7 +86,7 @@ func (n *Sender) Attach(ctx context.Context, receiver int, p *engine.Peer) error
 		r.versions, err = p.Target(ctx, versionsName)
 	}
 	if err != nil {
-		return fmt.Errorf("weights: sender %d attaches receiver %d: %w", n.rank, receiver, err)
+		return errors.Join(fmt.Errorf("weights: sender %d attaches receiver %d: %w", n.rank, receiver, err), p.Close())
 	}
 	n.receivers[receiver] = r
 	return nil

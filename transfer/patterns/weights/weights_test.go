@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,16 +143,21 @@ func TestSenderRestarts(t *testing.T) {
 func TestVersionsDiffer(t *testing.T) {
 	g := newRig(t, 2, 1, transfer.EmbeddedOptions{Seed: 4})
 	ctx := within(t)
-	sent, received := g.both(func(s int) error { return g.senders[s].Send(ctx, uint64(5+s)) },
-		func(int) error {
-			ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-			defer cancel()
-			return g.receivers[0].Receive(ctx, 5)
-		})
+	receiving, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var sending atomic.Int32
+	sending.Store(2)
+	sent, received := g.both(func(s int) error {
+		err := g.senders[s].Send(ctx, uint64(5+s))
+		if sending.Add(-1) == 0 {
+			cancel()
+		}
+		return err
+	}, func(int) error { return g.receivers[0].Receive(receiving, 5) })
 	if sent[0] != nil || !errors.Is(sent[1], weights.ErrVersion) {
 		t.Errorf("sending: %v", sent)
 	}
-	if !errors.Is(received[0], context.DeadlineExceeded) {
+	if !errors.Is(received[0], context.Canceled) {
 		t.Errorf("receiving: %v", received)
 	}
 	// The sender finds the right one, and it goes on from there.
@@ -179,6 +185,39 @@ func TestNotAsked(t *testing.T) {
 	}
 	g.holds(0, 1)
 	g.version(3)
+}
+
+// TestAttachFails: a side that waits in vain leaves the peer, and attaches another.
+func TestAttachFails(t *testing.T) {
+	g := newRig(t, 2, 1, transfer.EmbeddedOptions{Seed: 6})
+	g.version(1)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := errors.Join(g.senders[1].Close(), g.mem[1].Close()); err != nil {
+		t.Error(err)
+	}
+	g.sender(1)
+	for name, attach := range map[string]func(a, b *engine.Peer) (*engine.Peer, error){
+		"sender":   func(a, _ *engine.Peer) (*engine.Peer, error) { return a, g.senders[1].Attach(ended, 0, a) },
+		"receiver": func(_, b *engine.Peer) (*engine.Peer, error) { return b, g.receivers[0].Attach(ended, 1, b) },
+	} {
+		a, b, err := g.nodes.Join(within(t), 1, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := attach(a, b)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := own.Target(within(t), "x"); !errors.Is(err, engine.ErrClosed) {
+			t.Errorf("%s: the peer was not left: %v", name, err)
+		}
+	}
+	if err := g.receivers[0].Receive(within(t), 2); err == nil || !strings.Contains(err.Error(), "sender 1: it is not attached") {
+		t.Errorf("without sender 1: %v", err)
+	}
+	g.attach(1, 0)
+	g.version(2)
 }
 
 // TestRefused: ranks and memory that make no sense.
