@@ -93,7 +93,7 @@ func (r *RC) repost() {
 			continue
 		}
 		if err := p.queues[0].recvs.Post(); err != nil {
-			r.lose(p, err)
+			r.lose(p, &LostError{Device: r.info.Device, Err: err})
 		}
 	}
 }

@@ -154,7 +154,7 @@ func (r *RC) notTaken(q *rcQueue, err error) {
 		taken += post.Posted
 	}
 	r.giveBack(q, taken, marker.NotTaken)
-	r.lose(q.peer, err)
+	r.lose(q.peer, &LostError{Device: r.info.Device, Err: err})
 }
 
 // giveBack makes failed completions of a queue pair's requests from the running
