@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"syscall"
@@ -89,6 +90,28 @@ func (l *Listener) Stats() Stats {
 	s := l.stats
 	s.HalfOpen = len(l.open)
 	return s
+}
+
+// Watch tells of those who were not let in until the context ends: the first at once,
+// more of them after ten seconds together, so that a flood does not fill a log.
+func (l *Listener) Watch(ctx context.Context, warn func(error)) {
+	const every, rest = 200 * time.Millisecond, 10 * time.Second
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	known := uint64(0)
+	var told time.Time
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		s := l.Stats()
+		if n := s.Refused + s.Unwanted; n > known && time.Since(told) > rest {
+			warn(fmt.Errorf("%d connections were not let in, the last: %w", n-known, s.Last))
+			known, told = n, time.Now()
+		}
+	}
 }
 
 // Accept waits for a peer that has proved itself.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/peerdirect/peerdirect/transfer/control"
 )
@@ -66,7 +65,7 @@ func (n *Node) Listen(ctx context.Context, addr string, o ListenOptions) (*Liste
 	l := &Listener{n: n, o: o, control: c, came: make(chan *incoming), places: make(chan struct{}, n.o.Peers)}
 	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
 	l.running.Go(func() { l.accept(ctx) })
-	l.running.Go(func() { l.watch(ctx) })
+	l.running.Go(func() { c.Watch(ctx, l.o.Warn) })
 	return l, nil
 }
 
@@ -119,27 +118,6 @@ func (l *Listener) meet(ctx context.Context, c *control.Conn, refused error) {
 		err := s.close(context.Cause(s.ctx)) // it went while others were served, or the listener did
 		leave()
 		l.o.unmet(err)
-	}
-}
-
-// watch tells of those who did not prove themselves.
-func (l *Listener) watch(ctx context.Context) {
-	const every, rest = 200 * time.Millisecond, 10 * time.Second
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	known := uint64(0)
-	var told time.Time
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		s := l.control.Stats()
-		if n := s.Refused + s.Unwanted; n > known && time.Since(told) > rest {
-			l.o.Warn(fmt.Errorf("%d connections were not let in, the last: %w", n-known, s.Last))
-			known, told = n, time.Now()
-		}
 	}
 }
 

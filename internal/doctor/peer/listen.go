@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/control"
@@ -41,7 +40,7 @@ func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
 	l := &Listener{o: o, control: c, came: make(chan *control.Conn), busy: make(chan string, 1)}
 	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
 	l.running.Go(func() { l.accept(ctx) })
-	l.running.Go(func() { l.watch(ctx) })
+	l.running.Go(func() { c.Watch(ctx, l.o.Warn) })
 	return l, nil
 }
 
@@ -80,27 +79,6 @@ func (l *Listener) refuse(c *control.Conn) {
 		c.Send(typeMessage, b)
 	}
 	c.Close()
-}
-
-// watch tells of those who did not prove themselves.
-func (l *Listener) watch(ctx context.Context) {
-	const every, rest = 200 * time.Millisecond, 10 * time.Second
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	known := uint64(0)
-	var told time.Time
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		s := l.control.Stats()
-		if n := s.Refused + s.Unwanted; n > known && time.Since(told) > rest {
-			l.o.Warn(fmt.Errorf("%d connections were not let in, the last: %w", n-known, s.Last))
-			known, told = n, time.Now()
-		}
-	}
 }
 
 // Receive is the other side of one test, of the next dialler that proves itself. The
