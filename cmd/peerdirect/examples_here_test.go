@@ -42,10 +42,12 @@ func TestExamplesHere(t *testing.T) {
 	place.name, place.refused = "gpus", !there("/dev/nvidia1")
 	place.run(t)
 	place.name, place.refused = "hardware", !gpu && !nic
-	if gpu != nic {
-		t.Skip("needs a GPU and an mlx5 NIC, or neither, to be refused")
-	}
-	place.run(t)
+	t.Run("hardware", func(t *testing.T) {
+		if gpu != nic {
+			t.Skip("needs a GPU and an mlx5 NIC, or neither, to be refused")
+		}
+		place.run(t)
+	})
 }
 
 // prepareExamples makes what a command's examples read.
