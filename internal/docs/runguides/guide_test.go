@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -53,8 +55,15 @@ func TestRunOnHost(t *testing.T) {
 	if text, err := os.ReadFile("build/guides/one/2.log"); err != nil || len(text) > 0 {
 		t.Errorf("the third block went on behind what failed: %q, %v", text, err)
 	}
-	if _, err := run(t.Context(), []string{"two"}); err == nil {
-		t.Error("a guide that is not there passes")
+	for _, wrong := range []string{"two", "--help", "../guides/one"} {
+		if failed, err := run(t.Context(), []string{"one", wrong}); !errors.As(err, new(usageError)) || failed != 0 {
+			t.Errorf("%q: %d, %v", wrong, failed, err)
+		}
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := run(cancelled, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
 	}
 }
 

@@ -26,6 +26,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -41,15 +42,24 @@ func main() {
 	failed, err := run(ctx, os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "guides:", err)
-		os.Exit(2)
+		if errors.As(err, new(usageError)) {
+			os.Exit(2)
+		}
+		os.Exit(1)
 	}
 	if failed > 0 {
 		os.Exit(1)
 	}
 }
 
+// usageError says that there is no such guide or option.
+type usageError string
+
+func (e usageError) Error() string { return string(e) }
+
 // run runs the guides of these names, or all; --host leaves the lab out. It gives the
-// number of steps that failed.
+// number of steps that failed. Before the first step it fails with a [usageError] if a
+// name is none of a guide.
 func run(ctx context.Context, names []string) (failed int, err error) {
 	src, err := os.Getwd()
 	if err != nil {
@@ -57,14 +67,21 @@ func run(ctx context.Context, names []string) (failed int, err error) {
 	}
 	hostOnly := slices.Contains(names, "--host")
 	names = slices.DeleteFunc(names, func(name string) bool { return name == "--host" })
+	files, err := filepath.Glob("docs/guides/*.md")
+	if err != nil {
+		return 0, err
+	}
+	var known []string
+	for _, file := range files {
+		known = append(known, strings.TrimSuffix(filepath.Base(file), ".md"))
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return 0, usageError(fmt.Sprintf("no guide is named %q; the form is scripts/guides [--host] [GUIDE...]; GUIDE is one of %s", name, strings.Join(known, ", ")))
+		}
+	}
 	if len(names) == 0 {
-		files, err := filepath.Glob("docs/guides/*.md")
-		if err != nil {
-			return 0, err
-		}
-		for _, file := range files {
-			names = append(names, strings.TrimSuffix(filepath.Base(file), ".md"))
-		}
+		names = known
 	}
 	done := 0
 	var left []string
