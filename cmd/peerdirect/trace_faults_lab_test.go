@@ -211,36 +211,6 @@ func hide(t *testing.T, with, path string) {
 	})
 }
 
-// TestTraceFaultNoModule unloads what the uverbs interface is made of.
-func TestTraceFaultNoModule(t *testing.T) {
-	unload, load := rxe(t)
-	unload()
-	t.Cleanup(func() {
-		output(t, "modprobe", "ib_uverbs")
-		load()
-	})
-	output(t, "modprobe", "-r", "rdma_ucm", "ib_uverbs")
-	for _, what := range traces {
-		if what != "leaks" && what != "connections" { // which need ib_core alone
-			refusedButMarks(t, what, "modprobe ib_uverbs")
-		}
-	}
-	for exists("/sys/module/ib_core") { // kernels have other modules on it
-		holders, err := os.ReadDir("/sys/module/ib_core/holders")
-		if err != nil {
-			t.Fatal(err)
-		}
-		unload := []string{"-r"}
-		for _, h := range holders {
-			unload = append(unload, h.Name())
-		}
-		output(t, "modprobe", append(unload, "ib_core")...)
-	}
-	for _, what := range traces {
-		refusedButMarks(t, what, "modprobe ib_uverbs")
-	}
-}
-
 // TestTraceLocked locks the kernel down, as far as that is possible; nothing undoes it, so
 // it has a machine of its own.
 func TestTraceLocked(t *testing.T) {
