@@ -69,7 +69,7 @@ int pf_bw(struct pf_run *r)
 	if (!r->start)
 		r->start = ticks();
 	for (;;) {
-		int closing = pf_load(&r->control->closing), found = 0, n;
+		int closing = pf_time_is_over(r->control, posted), found = 0, n;
 		uint64_t before = posted;
 		uint32_t i;
 

@@ -25,7 +25,7 @@ static int own_completion(struct pf_run *r, struct pf_wait *w)
 static inline int over(const struct pf_run *r, uint64_t answered)
 {
 	if (r->first)
-		return answered >= r->iters || pf_load(&r->control->closing);
+		return answered >= r->iters || pf_time_is_over(r->control, answered);
 	return answered >= pf_load64(&r->control->target);
 }
 
@@ -152,7 +152,7 @@ int pf_lat_single(struct pf_run *r)
 
 	if (!r->start)
 		r->start = ticks();
-	while (r->sent < r->iters && !pf_load(&r->control->closing)) {
+	while (r->sent < r->iters && !pf_time_is_over(r->control, r->sent)) {
 		if ((rc = stamp(r)))
 			return rc;
 		if ((rc = post_group(r, 0, 1)) || (rc = own_completion(r, &w)))

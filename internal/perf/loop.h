@@ -46,7 +46,7 @@ enum pf_status {
 /* Written by Go while a loop runs, by the functions below only. */
 struct pf_control {
 	int stop;        /* give up now */
-	int closing;     /* post no more, finish what is posted */
+	int closing;     /* post no more, finish what is posted: pf_time_is_over */
 	uint64_t target; /* messages that the peer will have sent, or PF_UNKNOWN */
 	int wake_fd;     /* eventfd that ends a sleep; -1 without */
 };
@@ -131,6 +131,13 @@ int pf_lat_single(struct pf_run *r); /* read, atomic: one request at a time */
 
 static inline int pf_load(const int *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
 static inline uint64_t pf_load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+
+/* Whether the time of a run is over. It is not before the run's first message, on a
+ * machine that is slow to begin: there would be nothing to tell. */
+static inline int pf_time_is_over(const struct pf_control *c, uint64_t messages)
+{
+	return messages && pf_load(&c->closing);
+}
 
 /* A wait that counts its own idle rounds and looks at the clock only now and
  * then, since a look may cost a system call. */

@@ -113,11 +113,13 @@ func TestTCP(t *testing.T) {
 			"bw 3":        func(o *Options) { o.QPs = 3 },
 			"bw both":     func(o *Options) { o.Bidirectional, o.QPs = true, 2 },
 			"bw duration": func(o *Options) { o.Iters, o.Duration = 0, 500*time.Millisecond },
+			"bw moment":   func(o *Options) { o.Iters, o.Duration = 0, 1 }, // over before it begins: one message all the same
 			"bw all":      func(o *Options) { o.All, o.Iters = true, 3 },
 			"lat":         func(o *Options) { o.Test = Latency },
 			"lat events":  func(o *Options) { o.Test, o.Events = Latency, true },
 			"lat 64K":     func(o *Options) { o.Test, o.Size = Latency, 64<<10 },
 			"lat time":    func(o *Options) { o.Test, o.Iters, o.Duration = Latency, 0, 500*time.Millisecond },
+			"lat moment":  func(o *Options) { o.Test, o.Iters, o.Duration = Latency, 0, 1 },
 		} {
 			t.Run(string(op)+" "+name, func(t *testing.T) {
 				o := options(op, Bandwidth, TCP)
@@ -135,7 +137,7 @@ func TestTCP(t *testing.T) {
 func TestMemcpy(t *testing.T) {
 	for _, op := range []Op{Write, Read, Send, Atomic} {
 		for _, test := range []Test{Bandwidth, Latency} {
-			for _, d := range []time.Duration{0, 50 * time.Millisecond} {
+			for _, d := range []time.Duration{0, 1, 50 * time.Millisecond} {
 				t.Run(fmt.Sprint(op, " ", test, " ", d), func(t *testing.T) {
 					o := options(op, test, Memcpy)
 					if d > 0 {
@@ -222,7 +224,7 @@ func mute(t *testing.T) (port int) {
 
 func TestSilentPeer(t *testing.T) {
 	o := options(Write, Bandwidth, TCP)
-	o.Timeout, o.TCPPort, o.Server = 300*time.Millisecond, mute(t), "127.0.0.1"
+	o.Timeout, o.TCPPort, o.Server = 2*time.Second, mute(t), "127.0.0.1" // in which it connects
 	var late *TimeoutError
 	if _, err := Run(t.Context(), o, Output{}); !errors.As(err, &late) {
 		t.Errorf("%v", err)
@@ -236,7 +238,11 @@ func TestInterruptEndsBothSides(t *testing.T) {
 		o.Iters, o.Duration = 0, time.Minute
 		o.TCPPort = freePort(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(300*time.Millisecond, cancel)
+		var asked time.Time
+		run := func(Conditions) error { // the sides have met
+			time.AfterFunc(300*time.Millisecond, func() { asked = time.Now(); cancel() })
+			return nil
+		}
 		done := make(chan error, 1)
 		go func() {
 			_, err := Run(t.Context(), o, Output{})
@@ -244,8 +250,7 @@ func TestInterruptEndsBothSides(t *testing.T) {
 		}()
 		client := o
 		client.Server = "127.0.0.1"
-		start := time.Now()
-		_, err := Run(ctx, client, Output{})
+		_, err := Run(ctx, client, Output{Begin: run})
 		serr := <-done
 		if !errors.Is(err, context.Canceled) || err.Error() != "interrupted" {
 			t.Errorf("%s: the client ended with %v", test, err)
@@ -254,7 +259,7 @@ func TestInterruptEndsBothSides(t *testing.T) {
 		if !errors.As(serr, &remote) || !strings.Contains(serr.Error(), "interrupted") {
 			t.Errorf("%s: the server ended with %v", test, serr)
 		}
-		if d := time.Since(start); d > 5*time.Second {
+		if d := time.Since(asked); d > 5*time.Second {
 			t.Errorf("%s: it took %v", test, d)
 		}
 		noMoreGoroutines(t, before)

@@ -341,7 +341,7 @@ func (s *session) better(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(300 * time.Millisecond):
+	case <-time.After(time.Second):
 		return err
 	}
 }

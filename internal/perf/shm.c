@@ -29,7 +29,7 @@ int pf_shm_write(struct pf_shm *s)
 	int rc = PF_DONE;
 
 	s->start = pf_ticks();
-	while (i < s->iters && !pf_load(&s->control->closing)) {
+	while (i < s->iters && !pf_time_is_over(s->control, i)) {
 		if (i - seen(&s->tail) >= s->slots) {
 			if ((rc = spin(s, &w)))
 				break;
@@ -89,7 +89,7 @@ int pf_shm_ping(struct pf_shm *s)
 
 	if (!s->start)
 		s->start = pf_ticks();
-	while (s->sent < s->iters && !pf_load(&s->control->closing)) {
+	while (s->sent < s->iters && !pf_time_is_over(s->control, s->sent)) {
 		if (s->posted_at) {
 			if (s->sampled == s->samples) {
 				s->end = pf_ticks();
@@ -132,7 +132,7 @@ static int alone(struct pf_shm *s, int atomic)
 {
 	if (!s->start)
 		s->start = pf_ticks();
-	while (s->sent < s->iters && !pf_load(&s->control->closing)) {
+	while (s->sent < s->iters && !pf_time_is_over(s->control, s->sent)) {
 		if (s->posted_at) {
 			if (s->sampled == s->samples) {
 				s->end = pf_ticks();

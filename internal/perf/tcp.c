@@ -92,7 +92,7 @@ int pf_tcp_send(struct pf_tcp *t)
 	int rc = PF_DONE;
 
 	t->start = pf_ticks();
-	while (t->sent < t->iters && !pf_load(&t->control->closing)) {
+	while (t->sent < t->iters && !pf_time_is_over(t->control, t->sent)) {
 		if ((rc = send_one(t, &w)))
 			break;
 		if (pf_load(&t->control->stop)) {
@@ -138,7 +138,7 @@ int pf_tcp_lat(struct pf_tcp *t)
 			if (t->received == before)
 				break;
 		}
-		if (t->first && (t->received >= t->iters || pf_load(&t->control->closing)))
+		if (t->first && (t->received >= t->iters || pf_time_is_over(t->control, t->received)))
 			break;
 		if (t->posted_at) {
 			if (t->sampled == t->samples) {
