@@ -114,16 +114,15 @@ func open(ctx context.Context, o Options, g rung) (p *pair, err error) {
 		err error
 	}
 	accepted := make(chan end, 1)
+	target := p.engines[1] // p is a result: a return writes it
 	go func() {
-		p, err := p.engines[1].Connect(ctx, l, false)
-		accepted <- end{p, err}
+		to, err := target.Connect(ctx, l, false)
+		accepted <- end{to, err}
 	}()
-	if p.to, err = p.engines[0].Connect(ctx, d, true); err != nil {
-		return p, err
-	}
+	p.to, err = p.engines[0].Connect(ctx, d, true)
 	theirs := <-accepted
-	if theirs.err != nil {
-		return p, theirs.err
+	if err = errors.Join(err, theirs.err); err != nil {
+		return p, err
 	}
 	if err = theirs.p.Grant("pages", regions[1], engine.Write); err != nil {
 		return p, err

@@ -80,7 +80,8 @@ func (c *Cluster) Join(ctx context.Context, i, k int) (atI, atK *engine.Peer, er
 		ended <- err
 	}()
 	atI, err = c.Nodes[i].Connect(ctx, dialled, true)
-	return atI, atK, errors.Join(err, <-ended)
+	err = errors.Join(err, <-ended) // before atK is read
+	return atI, atK, err
 }
 
 // Close closes the nodes, and the fabric below them.
