@@ -26,7 +26,7 @@ func TestPayload(t *testing.T) {
 	of := rdma
 	check := func(what string) {
 		t.Helper()
-		for end := time.Now().Add(time.Second); of(pr.a.d) != a || of(pr.b.d) != b; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(patience); of(pr.a.d) != a || of(pr.b.d) != b; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%s: %s%s", what, cmp.Diff(a, of(pr.a.d)), cmp.Diff(b, of(pr.b.d)))
 			}

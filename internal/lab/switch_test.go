@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -119,15 +120,18 @@ func TestSwitchSlowGuest(t *testing.T) {
 	s, g, _ := plug(t, 3)
 	frame := ether(0xff, 1, "flood")
 	var reader sync.WaitGroup
-	const frames = portQueue + 1000
+	var read atomic.Int64
+	const frames = 3 * portQueue // more than a port's queue and buffer hold
 	reader.Go(func() {
+		defer read.Store(frames)
 		for range frames {
 			expect(t, g[1], frame)
+			read.Add(1)
 		}
 	})
-	for i := range frames {
+	for i := range int64(frames) {
 		g[0].Write(frame)
-		if i%512 == 0 {
+		for i-read.Load() > portQueue/2 {
 			time.Sleep(time.Millisecond) // g[1] is not the slow one
 		}
 	}

@@ -59,9 +59,10 @@ func TestDialWaitsForAListener(t *testing.T) {
 	l := must(Listen(t.Context(), ":0", secret, Options{}))
 	addr := l.Addr().String()
 	l.Close()
-	_, err := Dial(t.Context(), addr, secret, Options{Window: 30 * time.Millisecond})
+	const short = 500 * time.Millisecond // and long enough for one attempt
+	_, err := Dial(t.Context(), addr, secret, Options{Window: short})
 	wants(t, err, syscall.ECONNREFUSED, "dial "+addr, "tried", "is the other side started")
-	_, err = Dial(within(t, 30*time.Millisecond), addr, secret, Options{})
+	_, err = Dial(within(t, short), addr, secret, Options{})
 	wants(t, err, syscall.ECONNREFUSED, "dial "+addr, "tried")
 	busy := must(net.Listen("tcp", "127.0.0.1:0"))
 	var running sync.WaitGroup
@@ -74,7 +75,7 @@ func TestDialWaitsForAListener(t *testing.T) {
 			nc.Close()
 		}
 	})
-	_, err = Dial(t.Context(), busy.Addr().String(), secret, Options{Window: 30 * time.Millisecond})
+	_, err = Dial(t.Context(), busy.Addr().String(), secret, Options{Window: short})
 	wants(t, err, ErrGone, "closed the connection before", "times in", "flooded")
 	busy.Close()
 	running.Wait()
@@ -178,7 +179,11 @@ func TestStrangers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			noLeaks(t)
-			l := listen(t, token(t), Options{Handshake: 300 * time.Millisecond})
+			var o Options
+			if c.class == context.DeadlineExceeded {
+				o.Handshake = 300 * time.Millisecond
+			}
+			l := listen(t, token(t), o)
 			nc := must(net.Dial("tcp", l.Addr().String()))
 			defer nc.Close()
 			io.WriteString(nc, c.say)
@@ -254,7 +259,11 @@ func TestDialStrangers(t *testing.T) {
 				io.Copy(io.Discard, nc)
 				nc.Close()
 			})
-			_, err := Dial(t.Context(), nl.Addr().String(), token(t), Options{Handshake: 200 * time.Millisecond})
+			var o Options
+			if c.class == context.DeadlineExceeded {
+				o.Handshake = 200 * time.Millisecond
+			}
+			_, err := Dial(t.Context(), nl.Addr().String(), token(t), o)
 			wants(t, err, c.class, append(c.words, "dial "+nl.Addr().String())...)
 			nl.Close()
 			running.Wait()

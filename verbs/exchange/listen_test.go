@@ -33,14 +33,14 @@ func TestDial(t *testing.T) {
 	l.Close()
 
 	waiting := 0
-	o := DialOptions{Window: 150 * time.Millisecond, Waiting: func(error) { waiting++ }}
+	o := DialOptions{Window: 500 * time.Millisecond, Waiting: func(error) { waiting++ }}
 	start := time.Now()
 	_, err := o.Dial(t.Context(), addr)
 	wants(t, err, syscall.ECONNREFUSED, addr, "tried", "is the other side started")
 	if took := time.Since(start); took < o.Window || took > o.Window+2*time.Second || waiting != 1 {
 		t.Errorf("took %v, said so %d times", took, waiting)
 	}
-	_, err = Dial(within(t, 50*time.Millisecond), addr)
+	_, err = Dial(within(t, 500*time.Millisecond), addr) // in which it is refused once
 	wants(t, err, syscall.ECONNREFUSED, addr, "tried")
 	cancelled, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)

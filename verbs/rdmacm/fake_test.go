@@ -11,7 +11,8 @@ import (
 // does, with an iWARP device or a RoCE one.
 type fake struct {
 	iwarp bool
-	hold  chan struct{} // where set, CONNECT waits for it as TCP may
+	hold  chan struct{} // where set, CONNECT waits for it as TCP may,
+	held  func()        // having called this
 	taken int           // so many of the next CONNECTs find their port in TCP's hands
 
 	mu    sync.Mutex
@@ -123,6 +124,7 @@ func (f *fakeFile) run(c command) error {
 	}
 	k := f.fake
 	if c.num == cmdConnect && k.hold != nil {
+		k.held()
 		<-k.hold
 	}
 	k.mu.Lock()

@@ -19,7 +19,6 @@ import (
 func TestNoListener(t *testing.T) {
 	nothingLeft(t)
 	p := newPair(t)
-	p.here.Control.Handshake = 300 * time.Millisecond
 	for name, x := range map[string]struct {
 		serve func(c net.Conn)
 		words string
@@ -42,7 +41,11 @@ func TestNoListener(t *testing.T) {
 					c.Close()
 				}
 			}()
-			r, err := Check(t.Context(), l.Addr().String(), p.here)
+			o := p.here
+			if name == "silence" {
+				o.Control.Handshake = 300 * time.Millisecond
+			}
+			r, err := Check(t.Context(), l.Addr().String(), o)
 			failed(t, outcome{r, err}, StepCredentials, err, x.words)
 			l.Close()
 			<-done
