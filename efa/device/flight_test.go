@@ -20,6 +20,7 @@ func silentPair(t *testing.T, eo epOptions) (*pair, region, region) {
 // also what is posted afterwards; receives too. Then the queue pair works again.
 func TestFlush(t *testing.T) {
 	pr, src, dst := silentPair(t, epOptions{})
+	fill(src.b, 1)
 	for i := range 40 {
 		pr.a.put(pr.ab.rdma(wire.IORDMAWrite, uint64(i), src.at(0, 8000), dst.addr, dst.RKey))
 	}
@@ -50,6 +51,8 @@ func TestFlush(t *testing.T) {
 		seen[id] = true
 	}
 	pr.a.scq.quiet(2 * time.Millisecond)
+	// What a link has taken is on its way to a target that has to be silent still.
+	eventually(t, "the link is empty", func() bool { return pr.link[0] == nil || pr.link[0].ports[pr.a.d].empty() })
 	pr.b.d.Faults().Clear()
 	pr.a.scq.quiet(5 * time.Millisecond)
 	if !zero(dst.b) {

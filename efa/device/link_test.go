@@ -48,6 +48,16 @@ func linkFabrics(t testing.TB, f, g *Fabric, a, b net.Conn) (*Link, *Link) {
 	return la, r.l
 }
 
+// empty tells whether all that went out on the link was answered.
+func (p *port) empty() bool {
+	for i := range p.slots {
+		if p.slots[i].state.Load() != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // TestAcrossALink runs what devices of one fabric are held to with the two ends on
 // two fabrics that are linked.
 func TestAcrossALink(t *testing.T) {
