@@ -61,23 +61,30 @@ func (r *run) tell(m message) error {
 	return err
 }
 
-// hear waits for the next message, which must be of the kind and step given.
+// hear waits for the next message, which must be of the kind and step given. One that
+// has come counts, though the peer has left since, or time is over.
 func (r *run) hear(ctx context.Context, k kind, step Name) (message, error) {
+	var m message
+	var ok bool
 	select {
-	case m, ok := <-r.inbox:
-		switch {
-		case !ok:
-			return message{}, context.Cause(r.ctx)
-		case m.Error != nil:
-			r.last(m)
-			return message{}, m.Error.err()
-		case m.Kind != k || m.Step != step:
-			return message{}, malformed("%s of step %q where %s of %q was due", m.Kind, m.Step, k, step)
-		}
-		return m, nil
+	case m, ok = <-r.inbox:
 	case <-ctx.Done():
-		return message{}, context.Cause(ctx)
+		select {
+		case m, ok = <-r.inbox:
+		default:
+			return message{}, context.Cause(ctx)
+		}
 	}
+	switch {
+	case !ok:
+		return message{}, context.Cause(r.ctx)
+	case m.Error != nil:
+		r.last(m)
+		return message{}, m.Error.err()
+	case m.Kind != k || m.Step != step:
+		return message{}, malformed("%s of step %q where %s of %q was due", m.Kind, m.Step, k, step)
+	}
+	return m, nil
 }
 
 // last notes what the other side said of a step as it failed, or of another's failure.
