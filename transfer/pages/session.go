@@ -147,17 +147,23 @@ func (s *session) send(m letter) error {
 	return nil
 }
 
-// next waits for the next letter, which must be of the kind, and of the epoch.
+// next waits for the next letter, which must be of the kind, and of the epoch. One that
+// has come counts, though the peer has left since.
 func (s *session) next(kind letterKind, epoch int) (*letter, error) {
+	var m *letter
 	select {
-	case m := <-s.letters:
-		if m.kind != kind || int(m.epoch) != epoch {
-			return nil, malformed("%v of epoch %d where %v of epoch %d was due", m.kind, m.epoch, kind, epoch)
-		}
-		return m, nil
+	case m = <-s.letters:
 	case <-s.ctx.Done():
-		return nil, context.Cause(s.ctx)
+		select {
+		case m = <-s.letters:
+		default:
+			return nil, context.Cause(s.ctx)
+		}
 	}
+	if m.kind != kind || int(m.epoch) != epoch {
+		return nil, malformed("%v of epoch %d where %v of epoch %d was due", m.kind, m.epoch, kind, epoch)
+	}
+	return m, nil
 }
 
 // cause finds the error that explains another: what ended the session, if it has.
