@@ -248,27 +248,27 @@ func (c *Conn) next(ctx context.Context) (frame, error) {
 		return frame{}, ErrClosed
 	default:
 	}
-	// What came before the end, or before the deadline, counts.
+	over := false
+	select {
+	case f := <-c.frames:
+		return f, nil
+	case <-c.ended:
+	case <-ctx.Done():
+		over = true
+	}
+	// What came before the end, or before the deadline, counts: of several that are
+	// there at once select takes any.
 	select {
 	case f := <-c.frames:
 		return f, nil
 	default:
 	}
-	select {
-	case f := <-c.frames:
-		return f, nil
-	case <-c.ended:
-		select {
-		case f := <-c.frames:
-			return f, nil
-		default:
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return frame{}, c.err
-	case <-ctx.Done():
+	if over {
 		return frame{}, ctx.Err()
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return frame{}, c.err
 }
 
 // Barrier waits until the peer has come to its Barrier too. Frames that were
