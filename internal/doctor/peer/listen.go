@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/peerdirect/peerdirect/transfer"
 	"github.com/peerdirect/peerdirect/transfer/control"
@@ -47,26 +48,37 @@ func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
 // Addr is the address that a dialler dials.
 func (l *Listener) Addr() net.Addr { return l.control.Addr() }
 
-// accept hands those who proved themselves to Receive, and sends them away while there
-// is another.
+// accept hands those who proved themselves to Receive.
 func (l *Listener) accept(ctx context.Context) {
 	for {
 		c, err := l.control.Accept(ctx)
 		if err != nil {
 			return // closed
 		}
+		l.running.Go(func() { l.hand(ctx, c) })
+	}
+}
+
+// parting is how long one who comes is let wait for another to be gone: that one may
+// have had its result, and be freed here.
+const parting = time.Second
+
+// hand hands one who has proved itself to Receive, or sends it away while there is
+// another.
+func (l *Listener) hand(ctx context.Context, c *control.Conn) {
+	soon := time.NewTimer(parting)
+	defer soon.Stop()
+	select {
+	case l.busy <- c.RemoteAddr().String():
 		select {
-		case l.busy <- c.RemoteAddr().String():
-			l.running.Go(func() {
-				select {
-				case l.came <- c:
-				case <-ctx.Done():
-					c.Close()
-				}
-			})
-		default:
-			l.running.Go(func() { l.refuse(c) })
+		case l.came <- c:
+		case <-ctx.Done():
+			c.Close()
 		}
+	case <-soon.C:
+		l.refuse(c)
+	case <-ctx.Done():
+		c.Close()
 	}
 }
 
