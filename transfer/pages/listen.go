@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/peerdirect/peerdirect/transfer/control"
 )
@@ -80,14 +81,22 @@ func (l *Listener) accept(ctx context.Context) {
 		if err != nil {
 			return // closed
 		}
-		var refused error
-		select {
-		case l.places <- struct{}{}:
-		default:
-			refused = fmt.Errorf("%d transfers go on already, as many as it takes at once: come again", cap(l.places))
-		}
-		l.running.Go(func() { l.meet(ctx, c, refused) })
+		l.running.Go(func() { l.meet(ctx, c, l.place(ctx)) })
 	}
+}
+
+// place takes a place for a transfer, or tells that there is none. It waits for a
+// moment: a sender has its result before what it was given is freed here.
+func (l *Listener) place(ctx context.Context) (refused error) {
+	soon := time.NewTimer(time.Second)
+	defer soon.Stop()
+	select {
+	case l.places <- struct{}{}:
+		return nil
+	case <-soon.C:
+	case <-ctx.Done():
+	}
+	return fmt.Errorf("%d transfers go on already, as many as it takes at once: come again", cap(l.places))
 }
 
 // meet connects a sender and hands it to whoever receives. It ends with the
