@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/peerdirect/peerdirect/internal/freeport"
 	"github.com/peerdirect/peerdirect/internal/perf"
 )
 
@@ -71,13 +71,7 @@ func TestPerfJSONIsAlone(t *testing.T) {
 }
 
 func TestPerfBothSidesPrintTheSame(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	line := fmt.Sprintf("perf send lat --transport tcp -n 20 -p %d -T 10s", port)
+	line := fmt.Sprintf("perf send lat --transport tcp -n 20 -p %d -T 10s", freeport.TCP(t))
 	type result struct {
 		code           int
 		stdout, stderr string

@@ -12,19 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peerdirect/peerdirect/internal/freeport"
 	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
-
-// freePort is a TCP port that nobody has at the moment.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
 
 // outcome is how one side ended.
 type outcome struct {
@@ -35,7 +25,7 @@ type outcome struct {
 // both runs the two sides of a test in this process.
 func both(t testing.TB, ctx context.Context, server, client Options) (s, c outcome) {
 	t.Helper()
-	port := freePort(t)
+	port := freeport.TCP(t)
 	server.TCPPort, client.TCPPort = port, port
 	if client.Server == "" {
 		client.Server = "127.0.0.1"
@@ -188,7 +178,7 @@ func TestSidesThatDoNotAgreeSaySo(t *testing.T) {
 
 func TestAbsentPeer(t *testing.T) {
 	o := options(Write, Bandwidth, TCP)
-	o.TCPPort, o.Timeout = freePort(t), 200*time.Millisecond
+	o.TCPPort, o.Timeout = freeport.TCP(t), 200*time.Millisecond
 	for role, server := range map[string]string{"server": "", "client": "127.0.0.1"} {
 		o.Server = server
 		start := time.Now()
@@ -236,7 +226,7 @@ func TestInterruptEndsBothSides(t *testing.T) {
 		before := runtime.NumGoroutine()
 		o := options(Write, test, TCP)
 		o.Iters, o.Duration = 0, time.Minute
-		o.TCPPort = freePort(t)
+		o.TCPPort = freeport.TCP(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		var asked time.Time
 		run := func(Conditions) error { // the sides have met

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peerdirect/peerdirect/internal/freeport"
 	"github.com/peerdirect/peerdirect/verbs"
 	"github.com/peerdirect/peerdirect/verbs/exchange"
 )
@@ -161,7 +162,7 @@ func TestLabLimits(t *testing.T) {
 			o := base
 			c.change(&o)
 			o.Server, o.Timeout = os.Getenv("PEERDIRECT_ADDR"), 3*time.Second
-			o.TCPPort = freePort(t)
+			o.TCPPort = freeport.TCP(t)
 			if name == "inline" || c.class == nil {
 				server := base
 				server.Listen, server.Timeout = o.Server, o.Timeout
@@ -258,7 +259,7 @@ func TestLabPeerLost(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			o := lab(t, c.op, c.test)
-			o.Iters, o.Duration, o.TCPPort, o.Timeout = 0, time.Minute, freePort(t), 8*time.Second
+			o.Iters, o.Duration, o.TCPPort, o.Timeout = 0, time.Minute, freeport.TCP(t), 8*time.Second
 			addr := os.Getenv("PEERDIRECT_ADDR")
 			say := strings.Join([]string{string(c.op), string(c.test), strconv.Itoa(o.TCPPort)}, " ")
 			if c.server {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/peerdirect/peerdirect/internal/freeport"
 )
 
 // TestPrometheusScrapes has a Prometheus scrape, and asks it what it took: series,
@@ -95,12 +96,7 @@ type prometheusServer struct{ url string }
 // startPrometheus starts one that scrapes the exporter each second; the test's end stops it.
 func startPrometheus(t *testing.T, program, exporter string, flags []string) prometheusServer {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
+	address := freeport.Addr(freeport.TCP(t))
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
 	text := "scrape_configs:\n- job_name: peerdirect\n  scrape_interval: 1s\n  static_configs:\n  - targets: ['" + strings.TrimPrefix(exporter, "http://") + "']\n"

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/peerdirect/peerdirect/internal/freeport"
 )
 
 func TestAddresses(t *testing.T) {
@@ -56,9 +58,7 @@ func TestAddresses(t *testing.T) {
 func TestDialWaitsForAListener(t *testing.T) {
 	noLeaks(t)
 	secret := token(t)
-	l := must(Listen(t.Context(), ":0", secret, Options{}))
-	addr := l.Addr().String()
-	l.Close()
+	addr := freeport.Addr(freeport.TCP(t))
 	const short = 500 * time.Millisecond // and long enough for one attempt
 	_, err := Dial(t.Context(), addr, secret, Options{Window: short})
 	wants(t, err, syscall.ECONNREFUSED, "dial "+addr, "tried", "is the other side started")
@@ -87,7 +87,7 @@ func TestDialWaitsForAListener(t *testing.T) {
 	late := make(chan *Listener, 1)
 	time.AfterFunc(30*time.Millisecond, func() { late <- must(Listen(context.Background(), addr, secret, Options{})) })
 	d, err := Dial(soon(t), addr, secret, Options{})
-	l = <-late
+	l := <-late
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/peerdirect/peerdirect/internal/freeport"
 )
 
 func TestListen(t *testing.T) {
@@ -28,9 +30,7 @@ func TestListen(t *testing.T) {
 
 func TestDial(t *testing.T) {
 	noLeaks(t)
-	l := must(Listen(t.Context(), ":0"))
-	addr := l.Addr().String()
-	l.Close()
+	addr := freeport.Addr(freeport.TCP(t))
 
 	waiting := 0
 	o := DialOptions{Window: 500 * time.Millisecond, Waiting: func(error) { waiting++ }}
@@ -54,7 +54,7 @@ func TestDial(t *testing.T) {
 		late <- must(Listen(context.Background(), addr))
 	}()
 	c, err := Dial(t.Context(), addr)
-	l = <-late
+	l := <-late
 	if err != nil {
 		t.Fatal(err)
 	}
