@@ -63,7 +63,7 @@ test: lint check-package test-unit test-lab
 test-unit: build
 	@scripts/deps test
 	scripts/check-objects
-	$(GO) test -race ./...
+	$(GO) test -race -timeout 20m ./...
 
 test-lab: build
 	@scripts/deps lab
