@@ -17,7 +17,7 @@ import (
 const patience = 2 * time.Minute
 
 // short is how long a neighbour may be silent in tests that have the time pass.
-const short = 300 * time.Millisecond
+const short = time.Second
 
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
