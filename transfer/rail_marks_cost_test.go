@@ -95,7 +95,18 @@ func TestInstructionsOfMarks(t *testing.T) {
 // countRail is what the counter runs: batches of writes between two rails, posted, and
 // polled when they are done.
 func countRail(t *testing.T, batch int) {
-	p := embeddedPair(t, 1)
+	e, err := transfer.NewEmbedded(transfer.EmbeddedOptions{Nodes: 2, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	p := openPair(t, e.Node(0), e.Node(1))
+	done := func() (n uint64) {
+		for _, d := range e.Fabric().Devices() {
+			n += d.Stats().RDMAWrite.WriteWRs
+		}
+		return n
+	}
 	region, err := p.Rail[0].Register(make([]byte, 1<<16))
 	if err != nil {
 		t.Fatal(err)
@@ -110,14 +121,17 @@ func countRail(t *testing.T, batch int) {
 		ops[i] = transfer.Op{Kind: transfer.OpWrite, Peer: p.Peer[0], Local: region.At(at, 64), Remote: target.Descriptor().At(at)}
 	}
 	runtime.LockOSThread()
-	for range countedRounds {
+	for round := range countedRounds {
 		runtime.Breakpoint()
 		n, err := p.Rail[0].Post(ops)
 		runtime.Breakpoint()
 		if err != nil || n != batch {
 			t.Fatal(n, err)
 		}
-		time.Sleep(20 * time.Millisecond) // until the device is done
+		for done() < uint64((round+1)*batch) {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(20 * time.Millisecond) // until the device has told
 		runtime.Breakpoint()
 		for n = 0; n < batch && err == nil; {
 			var more int

@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"debug/elf"
 	"fmt"
+	"math"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -23,7 +25,7 @@ const (
 
 // Code gives the instructions of those functions of a program whose names are wanted, by
 // their addresses, and what each writes to. The program is linked at fixed addresses and
-// has its symbols. It takes objdump.
+// has its symbols. It takes objdump. What Go's functions do for their stack is left out.
 func Code(file string, wanted func(function string) bool) (map[uint64]Write, error) {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -51,19 +53,55 @@ func Code(file string, wanted func(function string) bool) (map[uint64]Write, err
 	if err != nil {
 		return nil, fmt.Errorf("objdump %s: %w", file, err)
 	}
+	return listed(text, wanted), nil
+}
+
+// listed reads what objdump has written.
+func listed(text []byte, wanted func(function string) bool) map[uint64]Write {
 	code, in := make(map[uint64]Write), false
+	var function []line
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		line := lines.Text()
-		if at := strings.Index(line, " <"); at > 0 && strings.HasSuffix(line, ">:") {
-			in = wanted(line[at+2 : len(line)-2])
+		text := lines.Text()
+		if at := strings.Index(text, " <"); at > 0 && strings.HasSuffix(text, ">:") {
+			add(code, function)
+			function, in = function[:0], wanted(text[at+2:len(text)-2])
 			continue
 		}
-		address, does, ok := strings.Cut(strings.TrimSpace(line), ":\t")
+		address, does, ok := strings.Cut(strings.TrimSpace(text), ":\t")
 		if pc, err := strconv.ParseUint(address, 16, 64); ok && err == nil && in {
-			code[pc] = writes(does)
+			function = append(function, line{pc, does})
 		}
 	}
-	return code, nil
+	add(code, function)
+	return code
+}
+
+// line is an instruction as objdump has it.
+type line struct {
+	pc   uint64
+	does string
+}
+
+// add adds a function's instructions but those with which a Go function looks whether its
+// stack is large enough. The scheduler has them run once more where it wants the thread
+// for another goroutine, after 10 ms: how often depends on the machine.
+func add(code map[uint64]Write, function []line) {
+	from, to := -1, uint64(math.MaxUint64) // what counts is between
+	for i, l := range function[:min(4, len(function))] {
+		if target, ok := strings.CutPrefix(l.does, "jbe "); ok {
+			target, _, _ = strings.Cut(strings.TrimSpace(target), " ")
+			if more, err := strconv.ParseUint(target, 16, 64); err == nil {
+				from, to = i, more
+			}
+			break
+		}
+	}
+	grows := slices.ContainsFunc(function, func(l line) bool { return l.pc >= to && strings.Contains(l.does, "<runtime.morestack") })
+	for i, l := range function {
+		if !grows || i > from && l.pc < to {
+			code[l.pc] = writes(l.does)
+		}
+	}
 }
 
 // writes reads an instruction as objdump has it: "mov %rax,0x8(%rsp)".

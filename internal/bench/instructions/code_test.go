@@ -3,6 +3,7 @@
 package instructions
 
 import (
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -20,6 +21,38 @@ func TestWrites(t *testing.T) {
 		if got := writes(does); got != want {
 			t.Errorf("%s: %d, want %d", does, got, want)
 		}
+	}
+}
+
+// TestStackChecks: they are left out, and only they.
+func TestStackChecks(t *testing.T) {
+	const text = `
+0000000000001000 <grows>:
+  1000:	lea    -0x10(%rsp),%r12
+  1005:	cmp    0x10(%r14),%r12
+  1009:	jbe    1040 <grows+0x40>
+  100f:	mov    %rbx,0x8(%rsp)
+  1014:	jbe    1030 <grows+0x30>
+  1030:	mov    %rax,(%rbx)
+  1033:	ret
+  1040:	mov    %rax,0x8(%rsp)
+  1045:	call   495440 <runtime.morestack_noctxt.abi0>
+  104a:	mov    0x8(%rsp),%rax
+  104f:	jmp    1000 <grows>
+0000000000002000 <small>:
+  2000:	cmp    $0x1,%rax
+  2004:	jbe    2010 <small+0x10>
+  2006:	ret
+  2010:	mov    %rax,(%rbx)
+  2013:	ret
+0000000000003000 <other>:
+  3000:	ret
+`
+	code := listed([]byte(text), func(name string) bool { return name != "other" })
+	want := map[uint64]Write{0x100f: StackWrite, 0x1014: NoWrite, 0x1030: MemoryWrite, 0x1033: NoWrite,
+		0x2000: NoWrite, 0x2004: NoWrite, 0x2006: NoWrite, 0x2010: MemoryWrite, 0x2013: NoWrite}
+	if !maps.Equal(code, want) {
+		t.Errorf("%x", code)
 	}
 }
 
