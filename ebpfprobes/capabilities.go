@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -78,10 +79,28 @@ func mayKprobe() error {
 		Size: uint32(unix.PERF_ATTR_SIZE_VER0), Bits: unix.PerfBitDisabled | unix.PerfBitExcludeKernel}, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
 		level, _ := os.ReadFile("/proc/sys/kernel/perf_event_paranoid")
-		return fmt.Errorf("kprobes are refused, as kernel.perf_event_paranoid is %s: it takes CAP_SYS_ADMIN, or 'sysctl kernel.perf_event_paranoid=2': %w",
-			bytes.TrimSpace(level), err)
+		return kprobesRefused(string(bytes.TrimSpace(level)), filtered(), err)
 	}
 	return unix.Close(fd)
+}
+
+// kprobesRefused tells why, at that level of kernel.perf_event_paranoid.
+func kprobesRefused(level string, filtered bool, err error) error {
+	if n, e := strconv.Atoi(level); e == nil && n <= 2 {
+		// Such a level lets CAP_PERFMON do it.
+		by := "it may be a security module"
+		if filtered {
+			by = "the seccomp filter of a container's runtime or of a service has to allow perf_event_open"
+		}
+		return fmt.Errorf("kprobes are refused, though kernel.perf_event_paranoid is %s: %s: %w", level, by, err)
+	}
+	return fmt.Errorf("kprobes are refused, as kernel.perf_event_paranoid is %s: it takes CAP_SYS_ADMIN, or 'sysctl kernel.perf_event_paranoid=2': %w", level, err)
+}
+
+// filtered tells whether a seccomp filter judges this process's system calls.
+func filtered() bool {
+	status, err := os.ReadFile("/proc/self/status")
+	return err == nil && bytes.Contains(status, []byte("\nSeccomp:\t2\n"))
 }
 
 // mayOpenTypes tells why the kernel's handles of modules' types, which fentry in a module
@@ -117,8 +136,11 @@ func (c capabilities) way(f kernel.Function) (By, error) {
 // unprivileged tells which privilege is missing.
 func unprivileged() error {
 	lacks := "this process has them in a user namespace only"
-	if l := lacked(); l != "" {
+	switch l := lacked(); {
+	case l != "":
 		lacks = "this process lacks " + l
+	case filtered():
+		lacks += ", or a seccomp filter, of a container's runtime or a service, refuses bpf"
 	}
 	return fmt.Errorf("tracing takes root, or CAP_BPF and CAP_PERFMON: %s: %w", lacks, unix.EPERM)
 }

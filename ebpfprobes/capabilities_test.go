@@ -3,6 +3,7 @@ package ebpfprobes
 import (
 	"errors"
 	"io/fs"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +33,30 @@ func TestWay(t *testing.T) {
 		by, err := c.can.way(c.f)
 		if by != c.by || (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
 			t.Errorf("%s: %q, %v", what, by, err)
+		}
+	}
+}
+
+// The sysctl is named where changing it helps: not at 2, by which CAP_PERFMON is enough.
+func TestKprobesRefused(t *testing.T) {
+	all := []string{"sysctl kernel.perf_event_paranoid=2", "seccomp filter", "security module"}
+	for _, c := range []struct {
+		level    string
+		filtered bool
+		err      error
+		want     string
+	}{
+		{"3", false, unix.EACCES, all[0]}, {"3", true, unix.EACCES, all[0]}, {"", true, unix.EPERM, all[0]},
+		{"2", true, unix.EPERM, all[1]}, {"-1", true, unix.EPERM, all[1]}, {"2", false, unix.EACCES, all[2]},
+	} {
+		err := kprobesRefused(c.level, c.filtered, c.err)
+		if !errors.Is(err, c.err) {
+			t.Errorf("%q, %t: %v is not %v", c.level, c.filtered, err, c.err)
+		}
+		for _, text := range all {
+			if strings.Contains(err.Error(), text) != (text == c.want) {
+				t.Errorf("%q, %t, %v: %v; want %q alone", c.level, c.filtered, c.err, err, c.want)
+			}
 		}
 	}
 }
