@@ -75,10 +75,12 @@ func TestEFADMABufProbeByCommand(t *testing.T) {
 	if os.Getenv("PEERDIRECT_EFA") == "" {
 		t.Skip("needs a lab guest with an EFA device: lab run --efa 1")
 	}
-	code, stdout, stderr := dmabufRun(t, "probe", "--json", "--exporter", "host", "--exporter", "vgem", "--exporter", "cuda")
+	// A process of its own: libefa of rdma-core 44 does not let go of a device that it made
+	// completion queues on, see mayUnbind.
+	stdout := output(t, "peerdirect", "dmabuf", "probe", "--json", "--exporter", "host", "--exporter", "vgem", "--exporter", "cuda")
 	var m dmabufprobe.Matrix
-	if err := json.Unmarshal([]byte(stdout), &m); err != nil || code != exitOK {
-		t.Fatalf("exit %d, %v: %s%s", code, err, stdout, stderr)
+	if err := json.Unmarshal([]byte(stdout), &m); err != nil {
+		t.Fatalf("%v: %s", err, stdout)
 	}
 	for _, d := range m.Devices {
 		if c := m.Cell("host", d.Name); c == nil || d.Driver == "efa" && c.Verdict != dmabufprobe.Moved {
