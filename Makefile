@@ -117,7 +117,7 @@ check-package: build
 	scripts/check-package
 
 # Installed, run and removed on fresh roots, as a service and in a container on the
-# lab's kernels; by 'go install': an hour.
+# lab's kernels; by 'go install': half an hour and more.
 test-packages: build
 	@scripts/deps build deb check lab packages
 	scripts/test-packages
