@@ -77,7 +77,7 @@ func TestCUDARawContexts(t *testing.T) {
 func TestCUDAWrongDevice(t *testing.T) {
 	x, d := needCUDA(t)
 	if n, _ := cuda.Devices(); n < 2 {
-		t.Skip("a second GPU is not here")
+		t.Skip("needs a second GPU")
 	}
 	second, err := cuda.GetDevice(1)
 	if err != nil {

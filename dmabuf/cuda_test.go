@@ -19,12 +19,12 @@ import (
 func needCUDA(t *testing.T) (*cudaExporter, cuda.Device) {
 	t.Helper()
 	if _, err := cuda.Library(); err != nil {
-		t.Skipf("%s is not here: %v", cuda.LibraryName, err)
+		t.Skipf("needs %s: %v", cuda.LibraryName, err)
 	}
 	x := &cudaExporter{}
 	d, err := x.device()
 	if err != nil {
-		t.Skipf("no GPU under %s: %v", cuda.LibraryName, err)
+		t.Skipf("needs a GPU that %s finds: %v", cuda.LibraryName, err)
 	}
 	return x, d
 }

@@ -25,7 +25,7 @@ func TestVendorsSayWhatIsMissing(t *testing.T) {
 			}
 			err = x.Available()
 			if err == nil {
-				t.Skipf("%s is here: %s", x.Name(), x.Describe())
+				t.Skipf("needs a machine without %s, which is here: %s", x.Name(), x.Describe())
 			}
 			var e *Error
 			if !errors.As(err, &e) || e.Detail == "" || !anyClass(err) {

@@ -84,7 +84,7 @@ func deviceAndTransport(t *testing.T) (device, transport string) {
 	t.Helper()
 	entries, _ := os.ReadDir("/sys/class/infiniband")
 	if len(entries) == 0 {
-		t.Skip("no RDMA device: run in the lab with --link rxe or --efa 1")
+		t.Skip("needs an RDMA device: run in the lab with --link rxe or --efa 1")
 	}
 	device = entries[0].Name()
 	driver, _ := os.Readlink("/sys/class/infiniband/" + device + "/device/driver")

@@ -80,7 +80,7 @@ func fetch(t *testing.T, argument string) string {
 	t.Helper()
 	m := regexp.MustCompile(`^([48])@(\d*)\(%rdi\)$`).FindStringSubmatch(argument)
 	if m == nil {
-		t.Skipf("argument %q: of x86-64 alone", argument)
+		t.Skipf("argument %q: needs x86-64", argument)
 	}
 	kind := map[string]string{"4": "u32", "8": "u64"}[m[1]]
 	if m[2] == "" {

@@ -36,7 +36,7 @@ func TestEFABench(t *testing.T) {
 	name := labDevices(t)[0]
 	dev := labDevice(t, name, OpenOptions{})
 	if !dev.Path().Direct {
-		t.Skipf("no direct path: %s", dev.Path().Reason)
+		t.Skipf("needs the direct path: %s", dev.Path().Reason)
 	}
 	const rounds = 30
 	program := filepath.Join(t.TempDir(), "benchwr")

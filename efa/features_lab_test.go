@@ -54,7 +54,7 @@ func TestEFAUnknownSendersTellTheirGID(t *testing.T) {
 		for i := range ep {
 			dev := labDevice(t, names[i], o)
 			if dev.Attr().Caps&CapCQWithSGID == 0 {
-				t.Skipf("the device or the library has %v", dev.Attr().Caps)
+				t.Skipf("needs what the device or the library lacks: they have %v", dev.Attr().Caps)
 			}
 			mr[i] = must[*MR](t)(dev.Register(memoryFor(t, dev, 4096), LocalWrite))
 			ep[i] = must[*Endpoint](t)(dev.CreateSRD(SRDOptions{SGID: true}))
@@ -128,7 +128,7 @@ func udmabuf(t *testing.T) (fd int, mapped []byte) {
 	exec.Command("modprobe", "udmabuf").Run()
 	dev, err := os.OpenFile("/dev/udmabuf", os.O_RDWR, 0)
 	if err != nil {
-		t.Skipf("no dma-buf to make a queue of: %v", err)
+		t.Skipf("needs a dma-buf to make a queue of: %v", err)
 	}
 	defer dev.Close()
 	mem, err := unix.MemfdCreate("efa", unix.MFD_ALLOW_SEALING)

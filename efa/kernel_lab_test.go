@@ -60,7 +60,7 @@ func paths(t *testing.T, f func(t *testing.T, o OpenOptions)) {
 	t.Run("direct", func(t *testing.T) {
 		dev := labDevice(t, labDevices(t)[0], OpenOptions{})
 		if p := dev.Path(); !p.Direct {
-			t.Skipf("no direct path: %s", p.Reason)
+			t.Skipf("needs the direct path: %s", p.Reason)
 		}
 		f(t, OpenOptions{})
 	})
@@ -124,7 +124,7 @@ func TestEFAOperations(t *testing.T) {
 			t.Run(p.name, func(t *testing.T) {
 				dev := labDevice(t, labDevices(t)[0], o)
 				if a := dev.Attr(); p.o.MaxInline > max(a.MaxInline, a.MaxInlineEx) || p.o.InlineWrite && a.Caps&CapWrite == 0 {
-					t.Skipf("the device or the library has %d inline bytes, capabilities %v", max(a.MaxInline, a.MaxInlineEx), a.Caps)
+					t.Skipf("needs what the device or the library lacks: they have %d inline bytes, capabilities %v", max(a.MaxInline, a.MaxInlineEx), a.Caps)
 				}
 				s := labPair(t, 1<<20, o, p.o)
 				if s[0].ep.Path().Direct == o.Library {

@@ -92,7 +92,7 @@ func TestTwoNodesEFA(t *testing.T) {
 			dev := labDevice(t, names[0], o)
 			t.Logf("path %v", dev.Path())
 			if dev.Attr().Caps&(CapRead|CapWrite) != CapRead|CapWrite {
-				t.Skipf("the device has %v", dev.Attr().Caps)
+				t.Skipf("needs what the device lacks: it has %v", dev.Attr().Caps)
 			}
 			const size, piece = 4 << 20, 64 << 10
 			s := &side{dev: dev, mem: memoryFor(t, dev, 3*size)}

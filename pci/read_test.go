@@ -176,7 +176,7 @@ func BenchmarkRead(b *testing.B) {
 func TestReadThisMachine(t *testing.T) {
 	entries, err := os.ReadDir("/" + busDevices)
 	if err != nil || len(entries) == 0 {
-		t.Skip("this machine has no PCI bus: no /sys/bus/pci/devices")
+		t.Skip("needs a PCI bus: there is no /sys/bus/pci/devices")
 	}
 	topo, err := Read(os.DirFS("/"))
 	if topo == nil {

@@ -30,7 +30,7 @@ func guestTopology(t *testing.T) *pci.Topology {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(config), "\nCONFIG_PCI_P2PDMA=y\n") {
-		t.Skip("the kernel was built without CONFIG_PCI_P2PDMA: it lets every device have it")
+		t.Skip("needs a kernel with CONFIG_PCI_P2PDMA: this one lets every device have it")
 	}
 	root, err := sysroot.Dir("/")
 	if err != nil {

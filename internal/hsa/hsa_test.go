@@ -31,7 +31,7 @@ func TestStatusesHaveClasses(t *testing.T) {
 // missing.
 func TestInitWithoutLibrary(t *testing.T) {
 	if _, err := Library(); err == nil {
-		t.Skipf("%s is here", LibraryName)
+		t.Skipf("needs a machine without %s", LibraryName)
 	}
 	if err := Init(); err == nil || !strings.Contains(err.Error(), LibraryName) {
 		t.Errorf("got %v", err)

@@ -14,7 +14,7 @@ import (
 // The kernel is not the only reader of the format: cpio reads it back.
 func TestCPIO(t *testing.T) {
 	if _, err := exec.LookPath("cpio"); err != nil {
-		t.Skip("cpio is not installed: 'apt-get install cpio'")
+		t.Skip("needs cpio: 'apt-get install cpio'")
 	}
 	var archive bytes.Buffer
 	w := newCPIO(&archive)

@@ -11,7 +11,7 @@ import (
 func attached(t testing.TB) {
 	t.Helper()
 	if !Built {
-		t.Skip("built without cgo: there are no sites")
+		t.Skip("needs cgo: without it there are no sites")
 	}
 	atomic.StoreUint32(semaphore, 1)
 	t.Cleanup(func() { atomic.StoreUint32(semaphore, 0) })

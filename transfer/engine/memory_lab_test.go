@@ -90,7 +90,7 @@ func memoryMoves(t *testing.T, rails transfer.Opener, from, to string) {
 		t.Helper()
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):
-			t.Skip("not on this kernel: ", err)
+			t.Skip("needs another kernel: ", err)
 		case err != nil:
 			t.Fatal(err)
 		}

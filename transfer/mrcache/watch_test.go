@@ -24,7 +24,7 @@ func watched(t *testing.T, fork bool) *rig {
 	g := newRig(t, mrcache.Options{Watch: true, Policy: mrcache.Policy{NoMerge: true}}, mrcache.Unlimited, mrcache.Limits{}, device.Options{})
 	ok, lacks := g.Watching()
 	if !ok {
-		t.Skipf("the kernel does not tell of host memory: %s", lacks)
+		t.Skipf("needs a kernel that tells of host memory: %s", lacks)
 	}
 	if fork && lacks != "" {
 		t.Skip(lacks)

@@ -16,7 +16,7 @@ import (
 func compiled(t *testing.T, flags ...string) *Library {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
-		t.Skip("testdata/table.c is for amd64")
+		t.Skip("needs amd64, for which testdata/table.c is")
 	}
 	file := filepath.Join(t.TempDir(), "table.so")
 	// Hidden from other libraries, as providers' functions are: their pointers are relative.

@@ -17,7 +17,7 @@ import (
 func TestLiveAgainstTable(t *testing.T) {
 	devices, _ := os.ReadDir("/sys/class/infiniband")
 	if len(devices) == 0 {
-		t.Skip("no RDMA device: run in the lab with --link rxe or --efa 1")
+		t.Skip("needs an RDMA device: run in the lab with --link rxe or --efa 1")
 	}
 	transport := "rc"
 	if strings.HasPrefix(devices[0].Name(), "efa") {

@@ -14,7 +14,7 @@ import (
 func own(t testing.TB) []byte {
 	t.Helper()
 	if !marker.Built {
-		t.Skip("built without cgo: there are no probes in this file")
+		t.Skip("needs cgo: without it there are no probes in this file")
 	}
 	b, err := os.ReadFile("/proc/self/exe")
 	if err != nil {

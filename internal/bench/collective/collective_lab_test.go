@@ -99,7 +99,7 @@ func labCollective(t *testing.T, rails transfer.Opener, memory string) {
 		Tell: func(p Progress) { t.Logf("%v: %s", time.Since(begun).Round(time.Millisecond), p.What) }}, p)
 	switch {
 	case p.Memory != nil && errors.Is(err, errors.ErrUnsupported):
-		t.Skip("not on this kernel: ", err)
+		t.Skip("needs another kernel: ", err)
 	case err != nil:
 		t.Fatalf("node %d: %v", p.Rank, err)
 	case p.Rank > 0:

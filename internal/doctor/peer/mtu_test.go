@@ -16,6 +16,15 @@ import (
 // header and all, from the prober and to it.
 func narrow(t *testing.T, there, back int) *probe {
 	t.Helper()
+	return answering(t, func(bytes int, number, answer uint32) (uint32, bool) {
+		return number, bytes+28 <= there && int(answer)+28 <= back
+	}).where()
+}
+
+// answering is a responder of the loopback address that answers a probe of so many bytes
+// with the number that reply gives, if it does.
+func answering(t *testing.T, reply func(bytes int, number, answer uint32) (uint32, bool)) *responder {
+	t.Helper()
 	c, err := udp(t.Context(), netip.MustParseAddr("127.0.0.1"))
 	if err != nil {
 		t.Fatal(err)
@@ -30,14 +39,17 @@ func narrow(t *testing.T, there, back int) *probe {
 				return
 			}
 			number, answer, ok := readProbe(b[:n], s.token)
-			if ok && n+28 <= there && int(answer)+28 <= back {
+			if !ok {
+				continue
+			}
+			if number, ok = reply(n, number, answer); ok {
 				putProbe(b[:answer], s.token, number, answer)
 				c.WriteToUDPAddrPort(b[:answer], from)
 			}
 		}
 	}()
 	t.Cleanup(s.close)
-	return s.where()
+	return s
 }
 
 // roce is a side whose NIC is on the loopback address.

@@ -95,26 +95,7 @@ func TestAnswersEnd(t *testing.T) {
 func TestLateAnswers(t *testing.T) {
 	nothingLeft(t)
 	here := netip.MustParseAddr("127.0.0.1")
-	c, err := udp(t.Context(), here)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &responder{c: c, token: []byte("0123456789abcdef"), ended: make(chan struct{})}
-	go func() {
-		defer close(s.ended)
-		b := make([]byte, maxProbe)
-		for {
-			n, from, err := c.ReadFromUDPAddrPort(b)
-			if err != nil {
-				return
-			}
-			if number, answer, ok := readProbe(b[:n], s.token); ok { // to the one before
-				putProbe(b[:answer], s.token, number-1, answer)
-				c.WriteToUDPAddrPort(b[:answer], from)
-			}
-		}
-	}()
-	defer s.close()
+	s := answering(t, func(_ int, number, _ uint32) (uint32, bool) { return number - 1, true }) // to the one before
 	own, err := udp(t.Context(), here)
 	if err != nil {
 		t.Fatal(err)
